@@ -1,0 +1,79 @@
+// The table of kernels, one implementation per instruction set, all bit-identical.
+//
+// The one arithmetic (every tier, every row count):
+// * A sum over n elements uses 16 virtual lanes: element i goes to lane i mod 16 by fma, ascending; the lanes are then added
+//   as a fixed tree: lane j += lane j+8 (j < 8), then +4, then +2, then +1.
+// * exp, sigmoid, tanh, rsqrt are our own polynomials (elementary.hpp), the same operations on every tier. No libm.
+// * Weights are widened exactly to float32 (bf16, MXFP4), activations stay float32.
+//
+// Pure functions over memory: no threads, no I/O, no allocation. Unless said otherwise inputs and outputs do not overlap,
+// nothing needs alignment, and sizes may be any number, multiples of 16 or not. NaN and infinity flow through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace k3::kernels {
+
+struct Table {
+  const char* name;  // "scalar", "avx2", "avx512"
+
+  // y[r*y_stride + o] = sum_i w[o*columns + i] * x[r*x_stride + i], for o < out, r < rows. Strides in elements.
+  void (*matmul_bf16)(const std::uint16_t* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows,
+                      std::size_t x_stride, float* y, std::size_t y_stride);
+  void (*matmul_f32)(const float* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows, std::size_t x_stride,
+                     float* y, std::size_t y_stride);
+  // MXFP4: packed [out, columns/2], even column in the low nibble; scale [out, columns/32], value = e2m1 * 2^(scale-127).
+  // columns is a multiple of 32. Scale 255 is NaN (E8M0).
+  void (*matmul_mxfp4)(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const float* x,
+                       std::size_t rows, std::size_t x_stride, float* y, std::size_t y_stride);
+
+  void (*widen_bf16)(const std::uint16_t* x, std::size_t n, float* y);
+  float (*dot)(const float* a, const float* b, std::size_t n);
+  void (*add)(const float* x, std::size_t n, float* y);             // y += x
+  void (*axpy)(float a, const float* x, std::size_t n, float* y);   // y = fma(a, x, y)
+  void (*scale)(float a, const float* x, std::size_t n, float* y);  // y = a * x; may be in place
+  // Root-mean-square normalisation: y = w * (x * rsqrt(sum(x^2)/n + eps)); may be in place.
+  void (*rms_norm)(const float* x, const float* w, std::size_t n, float eps, float* y);
+  // rsqrt(sum(x^2)/n + eps) * dot(x, w): the score of one candidate of an attention residual.
+  float (*normed_dot)(const float* x, const float* w, std::size_t n, float eps);
+  // y = x * rsqrt(sum(x^2) + eps) * gain; may be in place. eps is added to the sum, not to the mean.
+  void (*l2_normalise)(const float* x, std::size_t n, float eps, float gain, float* y);
+  void (*softmax)(float* x, std::size_t n);  // in place; n >= 1; max subtracted, then e/sum
+  void (*sigmoid)(const float* x, std::size_t n, float* y);                        // may be in place
+  void (*multiply_sigmoid)(const float* gate, std::size_t n, float* y);            // y *= sigmoid(gate)
+  // y = [beta*tanh(g/beta)*sigmoid(g)] * [linear_beta*tanh(u/linear_beta)]; may be in place on g or u.
+  void (*situ)(const float* g, const float* u, std::size_t n, float beta, float linear_beta, float* y);
+
+  // Depthwise causal convolution of width 4, then SiLU, one token: y[c] = silu(sum_j w[c*4+j] * x_{t-3+j}[c]), j ascending by fma.
+  // tail_in/tail_out [3, n]: the inputs x_{t-3}, x_{t-2}, x_{t-1} before and after this token; they may be the same memory.
+  void (*conv4_silu)(const float* w, const float* x, const float* tail_in, std::size_t n, float* tail_out, float* y);
+  // decay[d] = exp(lower_bound * sigmoid(a * (z[d] + bias[d]))), a = exp(A_log) of the head.
+  void (*kda_decay)(const float* z, const float* bias, float a, float lower_bound, std::size_t n, float* decay);
+  // One token of the gated delta rule for one head. state [keys, values] row-major; state_in and state_out may be the same memory.
+  //   S = diag(decay) S_in;  u = S^T k;  S += k (beta (v - u))^T;  out = S^T q  -- sums over keys ascending by fma, one chain per value.
+  void (*kda_step)(const float* state_in, const float* q, const float* k, const float* v, const float* decay, float beta,
+                   std::size_t keys, std::size_t values, float* state_out, float* out);
+
+  // scores[j] = scale * dot(q, rows + j*stride, n), j < count.
+  void (*dot_rows)(const float* q, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float scale, float* scores);
+  // acc[i] = sum over j ascending of p[j] * rows[j*stride + i] by fma, starting from acc[i].
+  void (*accumulate_rows)(const float* p, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float* acc);
+  // One block of online softmax: m = max(*running_max, max(scores)); scores[j] = exp(scores[j] - m);
+  // *running_sum = *running_sum * exp(*running_max - m) + sum(scores); returns exp(old max - m), by which the caller scales what it has
+  // accumulated. First block: *running_max = -inf, *running_sum = 0 (returns 0).
+  float (*online_softmax)(float* scores, std::size_t count, float* running_max, float* running_sum);
+  float (*exp)(float x);
+};
+
+// All tiers this build has, best first.
+std::span<const Table* const> tables();
+// Whether this machine can run it (CPUID and XCR0).
+bool supported(const Table& table);
+// The best supported tier; `name` ("" or "auto" = best) forces one. nullptr when the name is unknown or the machine lacks it.
+const Table* select(std::string_view name);
+const Table* find(std::string_view name);  // by name, supported or not
+
+}  // namespace k3::kernels

@@ -1,0 +1,76 @@
+// The trunk in memory: everything but the routed experts, typed and named as the paper names it.
+#pragma once
+
+#include "model/checkpoint/checkpoint.hpp"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+namespace k3::checkpoint {
+
+// A weight matrix [rows = outputs, columns = inputs], row-major, as stored. Points into memory that Weights owns.
+struct Matrix {
+  const std::uint16_t* data = nullptr;  // bf16
+  std::size_t rows = 0, columns = 0;
+};
+// A small tensor widened to float32.
+using Vector = std::vector<float>;
+
+// score weights of an attention residual: norm.weight * proj.weight, folded at load (their only use is in one dot product).
+struct ResidualWeights {
+  Vector score;  // [hidden]
+};
+
+struct KdaWeights {
+  Matrix q, k, v, g, o;           // [width, hidden] x4, [hidden, width]
+  Vector q_conv, k_conv, v_conv;  // [width, 4]
+  Matrix f_a, f_b, b;             // [head_dim, hidden], [width, head_dim], [heads, hidden]
+  Vector a;                       // [heads]: exp(A_log), the zero padding cut off
+  Vector dt_bias;                 // [width]
+  Vector o_norm;                  // [head_dim]
+};
+
+struct MlaWeights {
+  Matrix q_a, q_b, kv_a, g, o;
+  Vector q_norm, kv_norm;
+  // kv_b [heads * (nope + v), kv_rank] as stored: head h has rows [h*(nope+v), +nope) for keys, then v rows for values.
+  Matrix kv_b;
+};
+
+struct MlpWeights {
+  Matrix gate, up, down;
+};
+
+struct MoeWeights {
+  Matrix router;               // [experts, hidden]
+  Vector router_bias;          // [experts], selection only
+  Matrix down, up;             // hidden -> latent, latent -> hidden
+  Vector norm;                 // [latent]
+  MlpWeights shared;
+};
+
+struct LayerWeights {
+  ResidualWeights attention_residual, mlp_residual;
+  Vector input_norm, post_attention_norm;
+  std::variant<KdaWeights, MlaWeights> attention;
+  std::variant<MlpWeights, MoeWeights> mlp;
+};
+
+struct Weights {
+  Matrix embedding, head;  // [vocabulary, hidden]
+  ResidualWeights output_residual;
+  Vector final_norm;
+  std::vector<LayerWeights> layers;
+  std::shared_ptr<const void> storage;  // what the matrices point into
+  std::uint64_t bytes = 0;              // resident size of the trunk
+};
+
+// `progress(done_bytes, total_bytes)` is called now and then from the calling thread; `threads` readers share the work.
+// `max_layers` (0 = all) loads only the first layers, for --layers.
+Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
+                             const std::function<void(std::uint64_t, std::uint64_t)>& progress);
+
+}  // namespace k3::checkpoint

@@ -1,0 +1,48 @@
+// Threads for one product at a time. The split is by output blocks, and a block's bits do not depend on who computes it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace k3 {
+
+class ComputePool {
+ public:
+  // `threads` in all, the caller's included; 0: as many as the process may run on (affinity and cgroup quota respected).
+  explicit ComputePool(unsigned threads);
+  ~ComputePool();
+  ComputePool(const ComputePool&) = delete;
+  ComputePool& operator=(const ComputePool&) = delete;
+
+  unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
+
+  // Calls work(block) for each block in [0, blocks), on all threads, and returns when all are done. Between the blocks it takes, the calling
+  // thread asks `proceed()`; once that says false no further block is begun and the call returns false. An empty `proceed` never stops.
+  bool run(std::size_t blocks, const std::function<void(std::size_t)>& work, const std::function<bool()>& proceed = {});
+
+ private:
+  void worker(std::stop_token stop);
+  void take_blocks(bool is_caller);
+
+  std::mutex mutex_;
+  std::condition_variable_any start_;
+  std::condition_variable done_;
+  std::uint64_t generation_ = 0;
+  std::size_t busy_ = 0;
+  const std::function<void(std::size_t)>* work_ = nullptr;
+  const std::function<bool()>* proceed_ = nullptr;
+  std::atomic<std::size_t> next_{0};
+  std::size_t blocks_ = 0;
+  std::atomic<bool> halted_{false};
+  std::vector<std::jthread> workers_;
+};
+
+// CPUs this process may use: the affinity mask, lowered by a cgroup v2 CPU quota.
+unsigned usable_cpus();
+
+}  // namespace k3

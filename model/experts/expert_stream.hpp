@@ -1,0 +1,89 @@
+// Where an expert's bytes come from, seen from the MoE loop: say what is wanted, do other work, await each.
+//
+// Everything here lives on the model thread. Reads go through a Reader (io_uring, or a pread pool where rings are refused) into
+// slots of one global pool. A slot is Free, Loading, Ready or Pinned; a wait that is cancelled parks its slot, whose completion later
+// makes it Ready (the bytes are good) or, on error, Free. The kernel cannot cancel a disk read in flight, so nothing here tries.
+#pragma once
+
+#include "model/checkpoint/checkpoint.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+
+namespace k3::experts {
+
+struct ExpertKey {
+  std::uint32_t layer = 0, expert = 0;
+  friend auto operator<=>(const ExpertKey&, const ExpertKey&) = default;
+};
+
+// Views into a slot: w1, w3 [inner, latent], w2 [latent, inner], MXFP4 as stored.
+struct ExpertBytes {
+  const std::uint8_t *w1 = nullptr, *w1_scale = nullptr, *w2 = nullptr, *w2_scale = nullptr, *w3 = nullptr, *w3_scale = nullptr;
+};
+
+class ExpertStream;
+
+// Pins a Ready slot while it lives.
+class Lease {
+ public:
+  Lease() = default;
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+  ~Lease();
+  const ExpertBytes& bytes() const { return bytes_; }
+
+ private:
+  friend class ExpertStream;
+  ExpertStream* stream_ = nullptr;
+  std::size_t slot_ = 0;
+  ExpertBytes bytes_;
+};
+
+struct StreamOptions {
+  std::uint64_t budget_bytes = 0;   // for slots; at least one slot is made, and never more than there are experts
+  bool direct = true;               // O_DIRECT; falls back to buffered with one warning where the file system refuses
+  unsigned queue_depth = 32;        // reads in flight
+  unsigned load_threads = 4;        // of the pread backend
+  enum class Backend { automatic, ring, pread } backend = Backend::automatic;  // automatic: ring if a probe succeeds
+};
+
+struct StreamCounters {
+  std::uint64_t reads = 0, bytes = 0, hits = 0, misses = 0, errors = 0, parked = 0;
+};
+
+class ExpertStream {
+ public:
+  // `checkpoint` must outlive the stream. Construct, use and destroy on the model thread, which runs `context`.
+  static Result<std::unique_ptr<ExpertStream>> open(const checkpoint::Checkpoint& checkpoint, boost::asio::io_context& context,
+                                                    const StreamOptions& options);
+  virtual ~ExpertStream() = default;
+
+  // Names the experts about to be acquired, in the order of acquiring (ascending id): their reads start at once as far as slots allow,
+  // the rest as slots come free. Replaces the previous wish list; reads already in flight go on.
+  virtual void request(std::span<const ExpertKey> keys) = 0;
+  // Waits until the expert is in memory. Errors: cancelled (the slot is parked), io or corrupt (names file, offset, expected, got).
+  // A key that was not requested is read now. The lease must be gone before the stream is.
+  virtual boost::asio::awaitable<Result<Lease>> acquire(ExpertKey key, std::stop_token stop) = 0;
+  // Non-blocking: harvests completions, starts wished-for reads. Called between experts while the thread computes.
+  virtual void reap() = 0;
+  // Waits until no read is in flight (before destruction).
+  virtual boost::asio::awaitable<void> drain() = 0;
+
+  virtual StreamCounters counters() const = 0;
+  virtual std::size_t slots() const = 0;
+  virtual std::size_t in_flight() const = 0;
+  virtual std::string_view backend() const = 0;  // "io_uring" or "pread"
+
+ protected:
+  friend class Lease;
+  virtual void release(std::size_t slot) = 0;
+  Lease make_lease(std::size_t slot, const ExpertBytes& bytes);
+};
+
+}  // namespace k3::experts

@@ -1,0 +1,72 @@
+// The layer loop over a batch of rows.
+#pragma once
+
+#include "kernels/kernels.hpp"
+#include "model/checkpoint/weights.hpp"
+#include "model/compute_pool.hpp"
+#include "model/experts/expert_stream.hpp"
+#include "model/sequence/sequence.hpp"
+
+#include <boost/asio/awaitable.hpp>
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+namespace k3 {
+
+// One token of one sequence. Rows of a sequence stand in order; the first one's position is the sequence's committed().
+struct Row {
+  Sequence* sequence = nullptr;
+  std::int32_t token = 0;
+  bool wants_logits = false;
+};
+
+struct StepResult {
+  // Of the rows that wanted them, in row order: [wanted, vocabulary]. Valid until the next step.
+  std::span<const float> logits;
+  // [rows]: set where an expert the row needed could not be read. Only sequences without a failed row may be committed.
+  std::vector<std::optional<Error>> row_errors;
+};
+
+// Everything a step needs, owned elsewhere (by the actor, a tool or a test) and outliving it.
+struct ForwardContext {
+  const checkpoint::Config* config = nullptr;
+  const checkpoint::Weights* weights = nullptr;
+  const kernels::Table* kernels = nullptr;
+  ComputePool* pool = nullptr;
+  experts::ExpertStream* experts = nullptr;
+  float expert_top_p = 1.0F;  // 1: all chosen experts; less: the fewest whose weights sum to this share
+};
+
+struct StepHooks {
+  // Replaces the embedding rows: [rows, hidden]; empty: off.
+  std::span<const float> inject;
+  // Called with the running sum [rows, hidden] after each layer.
+  std::function<void(std::size_t layer, std::span<const float> running_sum)> after_layer;
+};
+
+// Cancellation points passed since the process began, by kind. Tests assert how many follow a stop request.
+struct CancellationPoints {
+  std::uint64_t layers = 0, experts = 0, blocks = 0, tokens = 0;
+};
+
+class Forward {
+ public:
+  explicit Forward(const ForwardContext& context);
+  ~Forward();
+
+  // One step. Errors of the whole step: cancelled. On any error no sequence has changed. `rows` must outlive the await.
+  boost::asio::awaitable<Result<StepResult>> step(std::span<const Row> rows, std::stop_token stop, const StepHooks& hooks);
+  // Called at each cancellation point, before the stop token is read; for tests that inject a stop at the n-th point.
+  void on_point(std::function<void()> hook);
+  const CancellationPoints& points() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace k3

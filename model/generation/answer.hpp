@@ -1,0 +1,41 @@
+// The ids of one answer become what a client sees: channels parsed, stop strings applied, the finish reason decided. Shared by the server
+// and the command line, so that they cannot differ.
+#pragma once
+
+#include "model/text/channel_parser.hpp"
+#include "model/ticket.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace k3::generation {
+
+struct AnswerOptions {
+  bool plain = false;               // text completion: no channels, control tokens are dropped, everything is content
+  bool thinking = true;             // the prompt opened the think channel
+  std::vector<std::string> stops;   // matched in the response channel's text only: a match in thinking would cut the answer off unseen
+  std::size_t first_call_index = 0; // tool calls already in the conversation
+};
+
+class Answer {
+ public:
+  Answer(const text::Tokenizer& tokenizer, AnswerOptions options);
+
+  // Deltas of one more id. Text that might be the start of a stop string is held back until it is decided.
+  std::vector<text::Delta> push(text::TokenId id);
+  // The model has ended by itself (`reason` from Finished), or by a stop string (then `reason` is ignored). Flushes.
+  std::vector<text::Delta> finish(FinishReason reason);
+
+  bool stopped() const;  // a stop string has completed: the text before it is out, the job should be cancelled
+  std::string_view finish_reason() const;  // "stop", "length" or "tool_calls"; valid after finish()
+  const text::ParsedMessage& message() const;  // with stop strings applied; valid after finish()
+  std::size_t output_tokens() const;
+  std::size_t reasoning_tokens() const;  // ids that arrived while the think channel was open
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace k3::generation

@@ -1,0 +1,51 @@
+// The state of one conversation, with draft and commit.
+//
+// A step reads committed state and writes a draft: the other buffer of each KDA layer, MLA cache rows past the frontier. commit() is the
+// only place that moves the frontier; a step that is never committed leaves no trace, because the next draft overwrites it.
+#pragma once
+
+#include "model/checkpoint/config.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace k3 {
+
+class Sequence {
+ public:
+  // Memory: two buffers of KDA state a layer (heads * dim^2 floats each, 2 x 434 MB at the released size), and the MLA cache in blocks of
+  // `block_rows` positions, allocated as the sequence grows.
+  explicit Sequence(const checkpoint::Config& config);
+
+  std::span<const std::int32_t> ids() const { return ids_; }  // committed tokens
+  std::size_t committed() const { return ids_.size(); }
+
+  // --- the step in the making ---
+  static constexpr std::size_t block_rows = 64;  // fixed absolute positions: online softmax is blocked alike whatever the chunking
+  struct KdaState {
+    float* state;  // [heads, keys, values]
+    float* conv_tail;  // [3 (q, k, v), 3, width]
+  };
+  // Buffers of KDA layer number `index` (counted among KDA layers): where a draft starts from, and where it is written.
+  KdaState committed_kda(std::size_t index) const;
+  KdaState draft_kda(std::size_t index);
+  // Cache row of position `position` in MLA layer number `index` [kv_rank + rope_dim]; allocates blocks up to it.
+  float* mla_row(std::size_t index, std::size_t position);
+  // Start of the block that holds `position` (a multiple of block_rows).
+  const float* mla_block(std::size_t index, std::size_t position) const;
+
+  // Makes the draft of `tokens` the state. Call once after a step that drafted exactly these.
+  void commit(std::span<const std::int32_t> tokens);
+
+ private:
+  const checkpoint::Config* config_;
+  std::size_t kda_floats_, tail_floats_, mla_width_;
+  std::vector<std::int32_t> ids_;
+  int current_ = 0;  // which of the two buffers is committed
+  std::vector<std::unique_ptr<float[]>> kda_[2];                 // [kda layers]: state then tails
+  std::vector<std::vector<std::unique_ptr<float[]>>> mla_;       // [mla layers][blocks]
+};
+
+}  // namespace k3

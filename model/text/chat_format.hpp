@@ -1,0 +1,46 @@
+// K3's chat format (XTML): a chat request becomes the segments of its prompt. Control tokens come only from here: whatever a
+// user typed lies in segments with allow_special = false.
+#pragma once
+
+#include "model/error.hpp"
+#include "model/text/json.hpp"
+#include "model/text/tokenizer.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace k3::text {
+
+enum class Effort { low, high, max };
+enum class ToolChoice { automatic, none, required };
+
+// A validated chat request, as far as the prompt is concerned. Messages and tools stay JSON: the template's own rules decide
+// what of them is rendered, and number literals must survive.
+struct ChatRequest {
+  std::vector<json::Value> messages;
+  json::Value tools;                           // array, or null for none
+  bool thinking = true;
+  std::optional<Effort> effort = Effort::max;  // nullopt: no thinking-effort message
+  ToolChoice tool_choice = ToolChoice::automatic;
+  json::Value response_format;                 // {"type":"json_object"} and kin, or null
+};
+
+// Reads messages, tools, tool_choice, response_format and every spelling of thinking and effort (`reasoning_effort`,
+// `thinking {type, effort, keep}`, `chat_template_kwargs {thinking, enable_thinking, thinking_effort}`) from a chat completion
+// body. Explicit null means absent, except chat_template_kwargs.thinking_effort: null, which means no effort message.
+// An error's `file` is empty and its `expected`/`got` speak of the value; `param` names the JSON path.
+struct RequestError {
+  std::string message;
+  std::string param;  // e.g. "messages[2].role"
+};
+boost::system::result<ChatRequest, RequestError> read_chat_request(const json::Value& body);
+
+// The prompt, in the order of the reference template; ends with the generation prompt that opens `think` or `response`.
+Result<std::vector<Segment>> render(const ChatRequest& request);
+
+[[noreturn]] inline void throw_exception_from_error(const RequestError& error, const boost::source_location&) {
+  throw std::runtime_error(error.param + ": " + error.message);
+}
+
+}  // namespace k3::text

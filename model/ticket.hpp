@@ -1,0 +1,92 @@
+// The messages between whoever asks and the model actor: a Job goes in, Events come out, a Ticket holds the two ends together.
+#pragma once
+
+#include "model/error.hpp"
+#include "model/generation/sampling.hpp"
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <variant>
+#include <vector>
+
+namespace k3 {
+
+struct Job {
+  std::vector<std::int32_t> prompt;      // at least one id
+  generation::Sampling sampling;
+  std::size_t max_tokens = 0;            // of output; 0: up to the context limit
+  std::vector<std::int32_t> stop_ids;    // generation ends after one of these; it is reported as the last Token
+};
+
+struct Timings {
+  double queued_s = 0, prefill_s = 0, decode_s = 0;
+};
+
+// Jobs ahead of this one, sent on admission and whenever it changes; 0 = next.
+struct Queued { std::size_t position = 0; };
+// Prompt tokens whose state is committed, of `total`; `cached` of them needed no computing.
+struct Prefill { std::size_t done = 0, total = 0, cached = 0; };
+struct Token { std::int32_t id = 0; };
+enum class FinishReason { stop, length };
+struct Finished {
+  FinishReason reason = FinishReason::stop;
+  std::size_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  Timings timings;
+};
+struct Failed { Error error; };  // also for a cancelled job, with ErrorCode::cancelled
+// Finished or Failed is the last event of a ticket, always exactly one of them.
+using Event = std::variant<Queued, Prefill, Token, Finished, Failed>;
+
+// The receiving end of a job. Two threads meet here and nowhere else: the model thread pushes, the asker's thread pops, so this is the one
+// place with a mutex. A reader that stalls must not stall the model nor grow memory: past `capacity` events the job is cancelled.
+class Ticket {
+ public:
+  explicit Ticket(std::size_t capacity) : capacity_(capacity) {}
+
+  // --- asker's side ---
+  std::optional<Event> pop();
+  // Withdraws the job: skipped if still queued, stopped at the next cancellation point if running. Any thread, any number of times.
+  void cancel() { stop_.request_stop(); }
+  // `wake` is called (from the model thread, without the lock) after each push; set it before submitting. It must not block.
+  void on_event(std::function<void()> wake) { wake_ = std::move(wake); }
+
+  // --- model's side ---
+  void push(Event event);
+  std::stop_token stop_token() const { return stop_.get_token(); }
+
+ private:
+  const std::size_t capacity_;
+  std::stop_source stop_;
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::deque<Event> events_;
+};
+
+// What the outside may know about the model; fixed after loading.
+struct ModelInfo {
+  std::string id;                 // as clients name it
+  std::size_t context_limit = 0;  // prompt + output, tokens
+  std::size_t vocabulary = 0;
+  std::string fingerprint;        // of weights, precision and build
+};
+
+struct ModelStatus {
+  std::size_t running = 0, queued = 0;
+};
+
+// The actor as others see it; the server's tests put a scripted one here.
+class Model {
+ public:
+  virtual ~Model() = default;
+  // Thread-safe. Errors: overloaded (the queue is full), invalid_argument (context limit, with both numbers; ids outside the vocabulary).
+  virtual Result<void> submit(Job job, std::shared_ptr<Ticket> ticket) = 0;
+  virtual ModelInfo info() const = 0;
+  virtual ModelStatus status() const = 0;
+};
+
+}  // namespace k3
