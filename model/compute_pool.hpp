@@ -1,10 +1,12 @@
 // Threads for one product at a time. The split is by output blocks, and a block's bits do not depend on who computes it.
 #pragma once
 
+#include "model/function_ref.hpp"
+
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,12 +23,13 @@ class ComputePool {
 
   unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
-  // Calls work(block) for each block in [0, blocks), on all threads, and returns when all are done. Between the blocks it takes, the calling
-  // thread asks `proceed()`; once that says false no further block is begun and the call returns false. An empty `proceed` never stops.
-  bool run(std::size_t blocks, const std::function<void(std::size_t)>& work, const std::function<bool()>& proceed = {});
+  // Calls work(block) for each block in [0, blocks), on all threads, and returns when all are done. Before each block it takes, the calling
+  // thread asks `proceed()`; once that says false no further block is begun and the call returns false. Without `proceed` it never stops.
+  // One call at a time; the work must not throw.
+  bool run(std::size_t blocks, FunctionRef<void(std::size_t)> work, FunctionRef<bool()> proceed = {});
 
  private:
-  void worker(std::stop_token stop);
+  void worker(const std::stop_token& stop);
   void take_blocks(bool is_caller);
 
   std::mutex mutex_;
@@ -34,10 +37,11 @@ class ComputePool {
   std::condition_variable done_;
   std::uint64_t generation_ = 0;
   std::size_t busy_ = 0;
-  const std::function<void(std::size_t)>* work_ = nullptr;
-  const std::function<bool()>* proceed_ = nullptr;
-  std::atomic<std::size_t> next_{0};
+  // The job in hand: written under the mutex before the generation moves, read by workers after they saw it move.
+  FunctionRef<void(std::size_t)> work_;
+  FunctionRef<bool()> proceed_;
   std::size_t blocks_ = 0;
+  std::atomic<std::size_t> next_{0};
   std::atomic<bool> halted_{false};
   std::vector<std::jthread> workers_;
 };

@@ -25,11 +25,11 @@ class Sequence {
   // --- the step in the making ---
   static constexpr std::size_t block_rows = 64;  // fixed absolute positions: online softmax is blocked alike whatever the chunking
   struct KdaState {
-    float* state;  // [heads, keys, values]
-    float* conv_tail;  // [3 (q, k, v), 3, width]
+    float* state;      // [heads, keys, values]
+    float* conv_tail;  // [heads, 3 (q, k, v), 3 (tokens t-3, t-2, t-1), head_dim]: one head's tails lie together, as one head's work does
   };
   // Buffers of KDA layer number `index` (counted among KDA layers): where a draft starts from, and where it is written.
-  KdaState committed_kda(std::size_t index) const;
+  KdaState committed_kda(std::size_t index);
   KdaState draft_kda(std::size_t index);
   // Cache row of position `position` in MLA layer number `index` [kv_rank + rope_dim]; allocates blocks up to it.
   float* mla_row(std::size_t index, std::size_t position);
@@ -40,7 +40,6 @@ class Sequence {
   void commit(std::span<const std::int32_t> tokens);
 
  private:
-  const checkpoint::Config* config_;
   std::size_t kda_floats_, tail_floats_, mla_width_;
   std::vector<std::int32_t> ids_;
   int current_ = 0;  // which of the two buffers is committed

@@ -1,0 +1,34 @@
+// The header of a safetensors file: 8 bytes of length, then JSON {"name": {"dtype", "shape", "data_offsets"}}, then the data.
+#pragma once
+
+#include "model/checkpoint/checkpoint.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace k3::checkpoint {
+
+// The format's own bound. A released shard's header is about 0.8 MB.
+inline constexpr std::uint64_t max_header_bytes = 100'000'000;
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;  // `file` is left 0
+};
+
+// The tensors of one file, in the order of their data. `json` is the header without its length; `file_bytes` the size of the file.
+// Checked: every range lies in the file and holds exactly dtype x shape; together they cover the data without gap or overlap, as
+// the format demands; no name occurs twice. `name` is for the error messages. Pure, so that it can be fuzzed.
+Result<std::vector<NamedTensor>> parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& name);
+
+// Opens `path`, reads its header once and parses it.
+Result<std::vector<NamedTensor>> read_header(const std::filesystem::path& path, std::uint64_t& file_bytes);
+
+std::string_view dtype_name(DType dtype);
+// Bytes of one element; 0 for `other`.
+std::uint64_t dtype_bytes(DType dtype);
+// e.g. "BF16 [96, 7168]"
+std::string describe_type(DType dtype, const std::array<std::uint64_t, 4>& shape, std::size_t rank);
+
+}  // namespace k3::checkpoint

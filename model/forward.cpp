@@ -1,0 +1,169 @@
+#include "model/forward.hpp"
+
+#include "model/layers/attention_residual.hpp"
+#include "model/layers/kda.hpp"
+#include "model/layers/latent_moe.hpp"
+#include "model/layers/mla.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace k3 {
+
+using boost::asio::awaitable;
+
+struct Forward::Impl {
+  ForwardContext context;
+  CancellationPoints points;
+  std::function<void()> hook;
+
+  layers::ResidualStream stream;
+  layers::KdaScratch kda;
+  layers::MlaScratch mla;
+  layers::MlpScratch mlp;
+  layers::MoeScratch moe;
+  std::vector<float> x, y, final_hidden, logits;
+  std::vector<layers::RowGroup> groups;
+
+  bool go_on(std::uint64_t& counter, const std::stop_token& stop) {
+    ++counter;
+    if (hook) hook();
+    return !stop.stop_requested();
+  }
+  void norm_rows(const layers::Compute& compute, const checkpoint::Vector& weights, std::size_t rows, float* values) const;
+  void embed(std::span<const Row> rows, std::span<const float> inject);
+  bool attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index, std::size_t mla_index,
+                 std::size_t rows);
+  awaitable<bool> feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows, const std::stop_token& stop,
+                               std::vector<std::optional<Error>>& row_errors);
+  bool head(const layers::Compute& compute, std::span<const Row> rows);
+};
+
+namespace {
+
+std::vector<layers::RowGroup> group_rows(std::span<const Row> rows) {
+  std::vector<layers::RowGroup> groups;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (groups.empty() || groups.back().sequence != rows[i].sequence) {
+      for ([[maybe_unused]] const auto& group : groups) assert(group.sequence != rows[i].sequence && "a sequence's rows stand together");
+      groups.push_back({rows[i].sequence, i, 0});
+    }
+    ++groups.back().count;
+  }
+  return groups;
+}
+
+Error stopped() { return fail(ErrorCode::cancelled, "the request was cancelled"); }
+
+}  // namespace
+
+void Forward::Impl::norm_rows(const layers::Compute& compute, const checkpoint::Vector& weights, std::size_t rows, float* values) const {
+  const std::size_t hidden = context.config->hidden;
+  for (std::size_t row = 0; row < rows; ++row) {
+    float* v = values + row * hidden;
+    compute.kernels.rms_norm(v, weights.data(), hidden, context.config->rms_eps, v);
+  }
+}
+
+void Forward::Impl::embed(std::span<const Row> rows, std::span<const float> inject) {
+  const std::size_t hidden = context.config->hidden;
+  if (!inject.empty()) {
+    assert(inject.size() == rows.size() * hidden);
+    std::copy(inject.begin(), inject.end(), stream.running_sum.begin());
+    return;
+  }
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    assert(rows[row].token >= 0 && static_cast<std::size_t>(rows[row].token) < context.config->vocabulary);
+    context.kernels->widen_bf16(context.weights->embedding.data + static_cast<std::size_t>(rows[row].token) * hidden, hidden,
+                                &stream.running_sum[row * hidden]);
+  }
+}
+
+bool Forward::Impl::attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index,
+                              std::size_t mla_index, std::size_t rows) {
+  norm_rows(compute, layer.input_norm, rows, x.data());
+  if (const auto* kda_weights = std::get_if<checkpoint::KdaWeights>(&layer.attention)) {
+    return layers::kda(compute, *kda_weights, kda_index, groups, x.data(), rows, kda, y.data());
+  }
+  return layers::mla(compute, std::get<checkpoint::MlaWeights>(layer.attention), mla_index, groups, x.data(), rows, mla, y.data());
+}
+
+awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
+                                            const std::stop_token& stop, std::vector<std::optional<Error>>& row_errors) {
+  const checkpoint::LayerWeights& weights = context.weights->layers[layer];
+  norm_rows(compute, weights.post_attention_norm, rows.size(), x.data());
+  if (const auto* dense = std::get_if<checkpoint::MlpWeights>(&weights.mlp)) {
+    co_return layers::dense_mlp(compute, *dense, x.data(), rows.size(), mlp, y.data());
+  }
+  const auto between_experts = [&] { return go_on(points.experts, stop); };
+  const layers::MoeStep step{std::get<checkpoint::MoeWeights>(weights.mlp), layer, x.data(), rows.size(), context.expert_top_p,
+                             *context.experts, stop, between_experts, row_errors, y.data()};
+  const bool done = co_await layers::latent_moe(compute, step, moe);
+  co_return done;
+}
+
+// Final mix, norm and head, for the rows whose logits are wanted.
+bool Forward::Impl::head(const layers::Compute& compute, std::span<const Row> rows) {
+  const std::size_t hidden = context.config->hidden;
+  std::size_t wanted = 0;
+  logits.clear();
+  if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.wants_logits; })) return true;
+  if (!layers::mix(compute, stream, context.weights->output_residual, rows.size(), x.data())) return false;
+  final_hidden.resize(rows.size() * hidden);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row].wants_logits) std::copy_n(&x[row * hidden], hidden, &final_hidden[wanted++ * hidden]);
+  }
+  logits.resize(wanted * context.config->vocabulary);
+  norm_rows(compute, context.weights->final_norm, wanted, final_hidden.data());
+  return compute.multiply(context.weights->head, final_hidden.data(), wanted, logits.data());
+}
+
+Forward::Forward(const ForwardContext& context) : impl_(std::make_unique<Impl>()) { impl_->context = context; }
+Forward::~Forward() = default;
+
+void Forward::on_point(std::function<void()> hook) { impl_->hook = std::move(hook); }
+const CancellationPoints& Forward::points() const { return impl_->points; }
+
+// The layer loop. Names follow the paper: x is a layer's input (a mix of the residual stream), y what the sublayer adds to the running sum.
+awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop_token stop, const StepHooks& hooks) {
+  Impl& m = *impl_;
+  const checkpoint::Config& config = *m.context.config;
+  const auto proceed = [&m, &stop] { return m.go_on(m.points.blocks, stop); };
+  const layers::Compute compute{config, *m.context.kernels, *m.context.pool, proceed};
+  StepResult result;
+  result.row_errors.resize(rows.size());
+  m.groups = group_rows(rows);
+  m.x.resize(rows.size() * config.hidden);
+  m.y.resize(rows.size() * config.hidden);
+  m.stream.reset(rows.size(), config.hidden, (config.layers + config.block_size - 1) / config.block_size);
+  m.embed(rows, hooks.inject);
+  std::vector<float>& running_sum = m.stream.running_sum;
+
+  std::size_t kda_index = 0, mla_index = 0;
+  for (std::size_t i = 0; i < m.context.weights->layers.size(); ++i) {
+    const checkpoint::LayerWeights& layer = m.context.weights->layers[i];
+    if (!m.go_on(m.points.layers, stop)) co_return stopped();
+
+    if (!layers::mix(compute, m.stream, layer.attention_residual, rows.size(), m.x.data())) co_return stopped();
+    if (!m.attention(compute, layer, kda_index, mla_index, rows.size())) co_return stopped();
+    ++(config.is_kda[i] ? kda_index : mla_index);
+    if (i % config.block_size == 0) {
+      m.stream.take_snapshot();  // the new running sum starts with this layer's attention
+      running_sum = m.y;
+    } else {
+      compute.kernels.add(m.y.data(), m.y.size(), running_sum.data());
+    }
+
+    if (!layers::mix(compute, m.stream, layer.mlp_residual, rows.size(), m.x.data())) co_return stopped();
+    const bool done = co_await m.feed_forward(compute, i, rows, stop, result.row_errors);
+    if (!done) co_return stopped();
+    compute.kernels.add(m.y.data(), m.y.size(), running_sum.data());
+    if (hooks.after_layer) hooks.after_layer(i, running_sum);
+  }
+
+  if (!m.head(compute, rows)) co_return stopped();
+  result.logits = m.logits;
+  co_return result;
+}
+
+}  // namespace k3

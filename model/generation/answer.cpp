@@ -1,0 +1,107 @@
+#include "model/generation/answer.hpp"
+
+#include "model/generation/stop_matcher.hpp"
+
+namespace k3::generation {
+
+using text::Delta;
+
+struct Answer::State {
+  State(const text::Tokenizer& t, AnswerOptions o)
+      : tokenizer(t), plain(o.plain), parser(t, o.thinking, o.first_call_index), matcher(o.stops) {}
+
+  void take(std::vector<Delta> deltas, std::vector<Delta>& out);
+  void take_content(std::string_view text, std::vector<Delta>& out);
+  void flush_held(std::vector<Delta>& out);
+  void emit(std::string text, std::vector<Delta>& out);
+
+  const text::Tokenizer& tokenizer;
+  const bool plain;
+  text::ChannelParser parser;
+  text::Utf8Stream utf8;  // of plain mode; else the parser has its own
+  StopMatcher matcher;
+  std::string content;          // what has been let out
+  std::size_t calls_ended = 0;  // before a stop string, if one matched
+  std::size_t output_tokens = 0, reasoning_tokens = 0;
+  bool finished = false;
+  std::string_view finish_reason;
+  text::ParsedMessage message;
+};
+
+void Answer::State::emit(std::string text, std::vector<Delta>& out) {
+  if (text.empty()) return;
+  content += text;
+  out.emplace_back(text::ContentDelta{std::move(text)});
+}
+
+void Answer::State::take_content(std::string_view text, std::vector<Delta>& out) { emit(matcher.push(text), out); }
+
+void Answer::State::flush_held(std::vector<Delta>& out) { emit(matcher.flush(), out); }
+
+void Answer::State::take(std::vector<Delta> deltas, std::vector<Delta>& out) {
+  for (Delta& delta : deltas) {
+    if (matcher.matched()) return;
+    if (const auto* piece = std::get_if<text::ContentDelta>(&delta)) {
+      take_content(piece->text, out);
+      continue;
+    }
+    // Another channel speaks: the response's text is over, so what looked like the start of a stop string was not one.
+    flush_held(out);
+    if (std::holds_alternative<text::ToolCallEnd>(delta)) ++calls_ended;
+    out.push_back(std::move(delta));
+  }
+}
+
+Answer::Answer(const text::Tokenizer& tokenizer, AnswerOptions options)
+    : state_(std::make_shared<State>(tokenizer, std::move(options))) {}
+
+std::vector<Delta> Answer::push(text::TokenId id) {
+  State& s = *state_;
+  std::vector<Delta> out;
+  if (s.finished || s.matcher.matched()) return out;
+  ++s.output_tokens;
+  if (s.plain) {
+    if (!s.tokenizer.is_reserved(id)) s.take_content(s.utf8.push(s.tokenizer.bytes(id)), out);
+    return out;
+  }
+  if (s.parser.in_reasoning()) ++s.reasoning_tokens;
+  s.take(s.parser.push(id), out);
+  return out;
+}
+
+std::vector<Delta> Answer::finish(FinishReason reason) {
+  State& s = *state_;
+  std::vector<Delta> out;
+  if (s.finished) return out;
+  s.finished = true;
+  if (!s.matcher.matched()) {
+    if (s.plain) {
+      s.take_content(s.utf8.finish(), out);
+    } else {
+      s.take(s.parser.finish(), out);
+    }
+    if (!s.matcher.matched()) s.flush_held(out);
+  }
+  if (s.plain) {
+    s.message.has_content = true;
+  } else {
+    s.message = s.parser.message();
+    // The parser knows nothing of stop strings: what it saw after one is not part of the answer.
+    if (s.matcher.matched() && s.message.tool_calls.size() > s.calls_ended) s.message.tool_calls.resize(s.calls_ended);
+  }
+  s.message.content = s.content;
+  if (!s.message.tool_calls.empty()) {
+    s.finish_reason = "tool_calls";
+  } else {
+    s.finish_reason = s.matcher.matched() || reason == FinishReason::stop ? "stop" : "length";
+  }
+  return out;
+}
+
+bool Answer::stopped() const { return state_->matcher.matched(); }
+std::string_view Answer::finish_reason() const { return state_->finish_reason; }
+const text::ParsedMessage& Answer::message() const { return state_->message; }
+std::size_t Answer::output_tokens() const { return state_->output_tokens; }
+std::size_t Answer::reasoning_tokens() const { return state_->reasoning_tokens; }
+
+}  // namespace k3::generation

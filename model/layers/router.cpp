@@ -1,0 +1,50 @@
+#include "model/layers/router.hpp"
+
+#include <algorithm>
+
+namespace k3::layers {
+
+namespace {
+
+constexpr float normaliser_eps = 1e-20F;  // the reference's guard against a zero sum
+
+// Keeps the heaviest choices until they hold `top_p` of the total.
+void keep_top_share(float top_p, std::vector<Choice>& chosen) {
+  std::sort(chosen.begin(), chosen.end(),
+            [](const Choice& a, const Choice& b) { return a.weight != b.weight ? a.weight > b.weight : a.expert < b.expert; });
+  float total = 0.0F;
+  for (const Choice& choice : chosen) total += choice.weight;
+  float held = 0.0F;
+  std::size_t kept = 0;
+  while (kept < chosen.size() && (kept == 0 || held < top_p * total)) held += chosen[kept++].weight;
+  chosen.resize(kept);
+}
+
+}  // namespace
+
+void choose_experts(std::span<const float> scores, std::span<const float> bias, std::size_t count, float scaling, float top_p,
+                    std::vector<Choice>& chosen) {
+  chosen.clear();
+  for (std::uint32_t e = 0; e < scores.size(); ++e) chosen.push_back({e, scores[e] + bias[e]});
+  // A strict order even with NaN among the scores (which would otherwise break the sort): NaN last.
+  const auto better = [](const Choice& a, const Choice& b) {
+    const bool a_nan = a.weight != a.weight, b_nan = b.weight != b.weight;
+    if (a_nan != b_nan) return b_nan;
+    if (!a_nan && a.weight != b.weight) return a.weight > b.weight;
+    return a.expert < b.expert;
+  };
+  std::partial_sort(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(count), chosen.end(), better);
+  chosen.resize(count);
+  const auto by_id = [](const Choice& a, const Choice& b) { return a.expert < b.expert; };
+  std::sort(chosen.begin(), chosen.end(), by_id);
+  for (Choice& choice : chosen) choice.weight = scores[choice.expert];
+  if (top_p < 1.0F) {
+    keep_top_share(top_p, chosen);
+    std::sort(chosen.begin(), chosen.end(), by_id);
+  }
+  float sum = normaliser_eps;
+  for (const Choice& choice : chosen) sum += choice.weight;
+  for (Choice& choice : chosen) choice.weight = choice.weight / sum * scaling;
+}
+
+}  // namespace k3::layers

@@ -1,0 +1,35 @@
+// Everything of a model that is loaded once and then only read: what the actor runs on, and what a tool may run Forward on directly.
+#pragma once
+
+#include "kernels/kernels.hpp"
+#include "model/actor.hpp"
+#include "model/checkpoint/checkpoint.hpp"
+#include "model/checkpoint/weights.hpp"
+#include "model/compute_pool.hpp"
+#include "model/experts/expert_stream.hpp"
+#include "model/forward.hpp"
+
+#include <memory>
+
+namespace k3 {
+
+struct LoadedModel {
+  checkpoint::Checkpoint checkpoint;
+  checkpoint::Weights weights;
+  const kernels::Table* kernels = nullptr;
+  std::unique_ptr<ComputePool> pool;
+  std::uint64_t expert_budget_bytes = 0;  // for expert slots; less than one expert still gets one slot
+  experts::StreamOptions stream;          // with that budget
+  std::size_t chunk = 0;                  // prompt rows per step, at most
+  float expert_top_p = 1.0F;
+  ModelInfo info;
+
+  // What a Forward needs; this model and `experts` must outlive it.
+  ForwardContext forward_context(experts::ExpertStream& experts) const;
+};
+
+// Opens the checkpoint, reads the trunk on the calling thread's time, chooses kernels and the memory plan. On the heap, because an
+// ExpertStream points into it.
+Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options);
+
+}  // namespace k3

@@ -1,0 +1,98 @@
+// A model and a synchronous way to run steps on it.
+#pragma once
+
+#include "model/forward.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace k3::test {
+
+struct Loaded {
+  checkpoint::Checkpoint checkpoint;
+  checkpoint::Weights weights;
+};
+
+inline Loaded load(const std::filesystem::path& directory) {
+  auto checkpoint = checkpoint::Checkpoint::open(directory).value();
+  auto weights = checkpoint::load_weights(checkpoint, 1, 0, {}).value();
+  return {std::move(checkpoint), std::move(weights)};
+}
+
+inline const Loaded& tiny() {
+  static const Loaded loaded = load(K3_TEST_DATA "/tiny/model");
+  return loaded;
+}
+
+struct RunnerOptions {
+  unsigned threads = 1;
+  std::size_t slots = 4;
+  std::string isa;
+};
+
+class Runner {
+ public:
+  explicit Runner(const Loaded& loaded, const RunnerOptions& options = {}) : loaded_(loaded), pool_(options.threads) {
+    experts::StreamOptions stream_options;
+    // Room for the window's alignment beside the bytes.
+    stream_options.budget_bytes = options.slots * (loaded.checkpoint.expert_bytes() + 8192);
+    stream_ = experts::ExpertStream::open(loaded.checkpoint, context_, stream_options).value();
+    ForwardContext context;
+    context.config = &loaded.checkpoint.config();
+    context.weights = &loaded.weights;
+    context.kernels = kernels::select(options.isa);
+    context.pool = &pool_;
+    context.experts = stream_.get();
+    forward_.emplace(context);
+  }
+
+  Forward& forward() { return *forward_; }
+  experts::ExpertStream& stream() { return *stream_; }
+  std::unique_ptr<Sequence> sequence() const { return std::make_unique<Sequence>(loaded_.checkpoint.config()); }
+
+  Result<StepResult> step(std::span<const Row> rows, const StepHooks& hooks = {}, std::stop_token stop = {}) {
+    std::optional<Result<StepResult>> result;
+    const auto task = [&]() -> boost::asio::awaitable<void> { result.emplace(co_await forward_->step(rows, stop, hooks)); };
+    boost::asio::co_spawn(context_, task, boost::asio::detached);
+    context_.restart();
+    while (!result) context_.run_one();
+    return std::move(*result);
+  }
+
+  // Appends `ids` to `sequence` in chunks and commits; logits of every row: [ids, vocabulary].
+  std::vector<float> feed(Sequence& sequence, std::span<const std::int32_t> ids, std::size_t chunk, std::vector<float>* hidden = nullptr) {
+    std::vector<float> logits;
+    const std::size_t width = loaded_.checkpoint.config().hidden;
+    for (std::size_t start = 0; start < ids.size(); start += chunk) {
+      const auto part = ids.subspan(start, std::min(chunk, ids.size() - start));
+      std::vector<Row> rows;
+      for (const auto id : part) rows.push_back({&sequence, id, true});
+      StepHooks hooks;
+      if (hidden != nullptr) {
+        hidden->resize(loaded_.weights.layers.size() * ids.size() * width);
+        hooks.after_layer = [&](std::size_t layer, std::span<const float> sum) {
+          std::copy(sum.begin(), sum.end(), hidden->begin() + static_cast<std::ptrdiff_t>((layer * ids.size() + start) * width));
+        };
+      }
+      const auto result = step(rows, hooks).value();
+      logits.insert(logits.end(), result.logits.begin(), result.logits.end());
+      sequence.commit(part);
+    }
+    return logits;
+  }
+
+ private:
+  const Loaded& loaded_;
+  ComputePool pool_;
+  boost::asio::io_context context_{1};
+  std::unique_ptr<experts::ExpertStream> stream_;
+  std::optional<Forward> forward_;
+};
+
+}  // namespace k3::test
