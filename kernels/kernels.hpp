@@ -41,9 +41,9 @@ struct Table {
   float (*normed_dot)(const float* x, const float* w, std::size_t n, float eps);
   // y = x * rsqrt(sum(x^2) + eps) * gain; may be in place. eps is added to the sum, not to the mean.
   void (*l2_normalise)(const float* x, std::size_t n, float eps, float gain, float* y);
-  void (*softmax)(float* x, std::size_t n);  // in place; n >= 1; max subtracted, then e/sum
-  void (*sigmoid)(const float* x, std::size_t n, float* y);                        // may be in place
-  void (*multiply_sigmoid)(const float* gate, std::size_t n, float* y);            // y *= sigmoid(gate)
+  void (*softmax)(float* x, std::size_t n);                              // in place; n >= 1; max subtracted, then e/sum
+  void (*sigmoid)(const float* x, std::size_t n, float* y);              // may be in place
+  void (*multiply_sigmoid)(const float* gate, std::size_t n, float* y);  // y *= sigmoid(gate)
   // y = [beta*tanh(g/beta)*sigmoid(g)] * [linear_beta*tanh(u/linear_beta)]; may be in place on g or u.
   void (*situ)(const float* g, const float* u, std::size_t n, float beta, float linear_beta, float* y);
 
@@ -53,17 +53,19 @@ struct Table {
   // decay[d] = exp(lower_bound * sigmoid(a * (z[d] + bias[d]))), a = exp(A_log) of the head.
   void (*kda_decay)(const float* z, const float* bias, float a, float lower_bound, std::size_t n, float* decay);
   // One token of the gated delta rule for one head. state [keys, values] row-major; state_in and state_out may be the same memory.
-  //   S = diag(decay) S_in;  u = S^T k;  S += k (beta (v - u))^T;  out = S^T q  -- sums over keys ascending by fma, one chain per value.
+  //   S = diag(decay) S_in;  u = S^T k;  S += k (beta (v - u))^T;  out = S^T q  -- sums over keys ascending by fma, one chain per
+  //   value.
   void (*kda_step)(const float* state_in, const float* q, const float* k, const float* v, const float* decay, float beta,
                    std::size_t keys, std::size_t values, float* state_out, float* out);
 
   // scores[j] = scale * dot(q, rows + j*stride, n), j < count.
-  void (*dot_rows)(const float* q, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float scale, float* scores);
+  void (*dot_rows)(const float* q, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float scale,
+                   float* scores);
   // acc[i] = sum over j ascending of p[j] * rows[j*stride + i] by fma, starting from acc[i].
   void (*accumulate_rows)(const float* p, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float* acc);
   // One block of online softmax: m = max(*running_max, max(scores)); scores[j] = exp(scores[j] - m);
-  // *running_sum = *running_sum * exp(*running_max - m) + sum(scores); returns exp(old max - m), by which the caller scales what it has
-  // accumulated. First block: *running_max = -inf, *running_sum = 0 (returns 0).
+  // *running_sum = *running_sum * exp(*running_max - m) + sum(scores); returns exp(old max - m), by which the caller scales what it
+  // has accumulated. First block: *running_max = -inf, *running_sum = 0 (returns 0).
   float (*online_softmax)(float* scores, std::size_t count, float* running_max, float* running_sum);
   float (*exp)(float x);
 };

@@ -1,0 +1,60 @@
+// The tables of the tiers, and how a tier makes its own.
+#pragma once
+
+#include "kernels/attention.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/matmul.hpp"
+#include "kernels/vectors.hpp"
+
+namespace k3::kernels {
+
+extern const Table scalar_table;
+extern const Table avx2_table;
+extern const Table avx512_table;
+
+template <class T>
+struct Products {
+  static void bf16(const std::uint16_t* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows,
+                   std::size_t x_stride, float* y, std::size_t y_stride) {
+    matmul<T>(WeightsBf16<T>{w, columns}, out, x, rows, x_stride, y, y_stride);
+  }
+  static void f32(const float* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows, std::size_t x_stride,
+                  float* y, std::size_t y_stride) {
+    matmul<T>(WeightsF32<T>{w, columns}, out, x, rows, x_stride, y, y_stride);
+  }
+  static void mxfp4(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const float* x,
+                    std::size_t rows, std::size_t x_stride, float* y, std::size_t y_stride) {
+    matmul<T>(WeightsMxfp4<T>{packed, scale, columns}, out, x, rows, x_stride, y, y_stride);
+  }
+};
+
+// consteval: the table is in the file's constant data. An initialiser that ran at start-up would be code of the tier itself, on a
+// machine that may lack it.
+template <class T>
+consteval Table make_table(const char* name) {
+  return Table{.name = name,
+               .matmul_bf16 = Products<T>::bf16,
+               .matmul_f32 = Products<T>::f32,
+               .matmul_mxfp4 = Products<T>::mxfp4,
+               .widen_bf16 = Vectors<T>::widen_bf16,
+               .dot = dot<T>,
+               .add = Vectors<T>::add,
+               .axpy = Vectors<T>::axpy,
+               .scale = Vectors<T>::scale,
+               .rms_norm = Vectors<T>::rms_norm,
+               .normed_dot = Vectors<T>::normed_dot,
+               .l2_normalise = Vectors<T>::l2_normalise,
+               .softmax = Attention<T>::softmax,
+               .sigmoid = Vectors<T>::sigmoid,
+               .multiply_sigmoid = Vectors<T>::multiply_sigmoid,
+               .situ = Vectors<T>::situ,
+               .conv4_silu = Recurrent<T>::conv4_silu,
+               .kda_decay = Recurrent<T>::kda_decay,
+               .kda_step = Recurrent<T>::kda_step,
+               .dot_rows = Attention<T>::dot_rows,
+               .accumulate_rows = Attention<T>::accumulate_rows,
+               .online_softmax = Attention<T>::online_softmax,
+               .exp = Vectors<T>::exp};
+}
+
+}  // namespace k3::kernels
