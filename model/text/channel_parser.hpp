@@ -2,22 +2,35 @@
 // text, so a marker the model merely spells out in its answer stays text, and no piece of a real marker can leak.
 #pragma once
 
-#include "model/text/tokenizer.hpp"
-
-#include <span>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "model/text/tokenizer.hpp"
+
 namespace k3::text {
 
 // What one id added. Text comes in whole code points.
-struct ReasoningDelta { std::string text; };
-struct ContentDelta { std::string text; };
+struct ReasoningDelta {
+  std::string text;
+};
+struct ContentDelta {
+  std::string text;
+};
 // First delta of a call carries id and name with empty arguments, later ones only arguments; concatenated they are one JSON object.
-struct ToolCallBegin { std::size_t index; std::string id; std::string name; };
-struct ToolCallArguments { std::size_t index; std::string json; };
-struct ToolCallEnd { std::size_t index; };
+struct ToolCallBegin {
+  std::size_t index;
+  std::string id;
+  std::string name;
+};
+struct ToolCallArguments {
+  std::size_t index;
+  std::string json;
+};
+struct ToolCallEnd {
+  std::size_t index;
+};
 using Delta = std::variant<ReasoningDelta, ContentDelta, ToolCallBegin, ToolCallArguments, ToolCallEnd>;
 
 struct ToolCall {
@@ -37,19 +50,25 @@ class ChannelParser {
   // `first_call_index`: how many tool calls the conversation already holds; ids are `name_INDEX` counted from there.
   ChannelParser(const Tokenizer& tokenizer, bool thinking, std::size_t first_call_index = 0);
 
+  // A copy goes its own way.
+  ChannelParser(const ChannelParser& other);
+  ChannelParser& operator=(const ChannelParser& other);
+  ChannelParser(ChannelParser&&) noexcept;
+  ChannelParser& operator=(ChannelParser&&) noexcept;
+  ~ChannelParser();
+
   // Deltas of one id. After the message has ended every further id is ignored.
   std::vector<Delta> push(TokenId id);
   // The output ended (stop or length): flushes held-back text; a call cut short is dropped from message().
   std::vector<Delta> finish();
 
-  bool ended() const;       // <|end_of_msg|>, [EOS] or the message closer has been seen
+  bool ended() const;  // <|end_of_msg|>, [EOS] or the message closer has been seen
   bool in_reasoning() const;
   const ParsedMessage& message() const;
 
  private:
-  // The builder of this part fills in the state here (small, explicit, copyable for property tests).
   struct State;
-  std::shared_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace k3::text

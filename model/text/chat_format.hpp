@@ -2,13 +2,13 @@
 // user typed lies in segments with allow_special = false.
 #pragma once
 
-#include "model/error.hpp"
-#include "model/text/json.hpp"
-#include "model/text/tokenizer.hpp"
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "model/error.hpp"
+#include "model/text/json.hpp"
+#include "model/text/tokenizer.hpp"
 
 namespace k3::text {
 
@@ -19,11 +19,11 @@ enum class ToolChoice { automatic, none, required };
 // what of them is rendered, and number literals must survive.
 struct ChatRequest {
   std::vector<json::Value> messages;
-  json::Value tools;                           // array, or null for none
+  json::Value tools;  // array, or null for none
   bool thinking = true;
   std::optional<Effort> effort = Effort::max;  // nullopt: no thinking-effort message
   ToolChoice tool_choice = ToolChoice::automatic;
-  json::Value response_format;                 // {"type":"json_object"} and kin, or null
+  json::Value response_format;  // {"type":"json_object"} and kin, or null
 };
 
 // Reads messages, tools, tool_choice, response_format and every spelling of thinking and effort (`reasoning_effort`,
@@ -35,6 +35,9 @@ struct RequestError {
   std::string param;  // e.g. "messages[2].role"
 };
 boost::system::result<ChatRequest, RequestError> read_chat_request(const json::Value& body);
+
+// Stricter than the template, as hosted endpoints are: every tool message needs `tool_call_id`; a bare `name` is not enough.
+std::optional<RequestError> check_tool_call_ids(const ChatRequest& request);
 
 // The prompt, in the order of the reference template; ends with the generation prompt that opens `think` or `response`.
 Result<std::vector<Segment>> render(const ChatRequest& request);

@@ -2,12 +2,12 @@
 // a round trip into a prompt; duplicate keys are all kept, in order.
 #pragma once
 
-#include "model/error.hpp"
-
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "model/error.hpp"
 
 namespace k3::json {
 
@@ -19,8 +19,8 @@ struct Value {
   Kind kind = Kind::null;
   bool boolean = false;
   std::string text;
-  std::vector<Value> items;      // of an array
-  std::vector<Member> members;   // of an object, in document order, duplicates kept
+  std::vector<Value> items;     // of an array
+  std::vector<Member> members;  // of an object, in document order, duplicates kept
 
   bool is_null() const { return kind == Kind::null; }
   bool is_bool() const { return kind == Kind::boolean; }
@@ -81,6 +81,9 @@ struct PythonStyle {
   std::string_view key_separator = ": ";
 };
 std::string python_dumps(const Value& value, const PythonStyle& style);
+
+// The members of an object as a Python dict holds them: each key once, at its first place, with its last value.
+std::vector<const Member*> unique_members(const Value& object);
 
 // `text` as a JSON string literal with its quotes.
 std::string quoted(std::string_view text);

@@ -1,11 +1,11 @@
 #include "model/text/json_number.hpp"
 
-#include "model/text/json.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+
+#include "model/text/json.hpp"
 
 namespace k3::json {
 namespace {

@@ -1,8 +1,8 @@
 // Reading JSON: simdjson finds the structure and checks UTF-8; every value is walked, because On-Demand only checks what it visits.
+#include <simdjson.h>
+
 #include "model/text/json.hpp"
 #include "model/text/json_number.hpp"
-
-#include <simdjson.h>
 
 namespace k3::json {
 namespace {
@@ -28,8 +28,8 @@ bool has_surrogate(std::string_view text) {
 
 class Walker {
  public:
-  // The document lies in `wrapped` as `[document]`, so that a lone scalar is an ordinary value; `skipped` is what precedes it in the
-  // caller's bytes (a byte order mark), less the bracket.
+  // The document lies in `wrapped` as `[document]`, so that a lone scalar is an ordinary value; `skipped` is what precedes it in
+  // the caller's bytes (a byte order mark), less the bracket.
   Walker(const simdjson::padded_string& wrapped, std::int64_t shift, std::size_t max_depth)
       : wrapped_(wrapped), shift_(shift), max_depth_(max_depth) {}
 
@@ -73,12 +73,18 @@ class Walker {
     od::json_type type;
     if (auto code = element.type().get(type)) return broken(code, here());
     switch (type) {
-      case od::json_type::object: return read_object(element, out, depth + 1);
-      case od::json_type::array: return read_array(element, out, depth + 1);
-      case od::json_type::string: return read_string(element, out);
-      case od::json_type::number: return read_number(element, out);
-      case od::json_type::boolean: return read_literal(element, out);
-      case od::json_type::null: return read_literal(element, out);
+      case od::json_type::object:
+        return read_object(element, out, depth + 1);
+      case od::json_type::array:
+        return read_array(element, out, depth + 1);
+      case od::json_type::string:
+        return read_string(element, out);
+      case od::json_type::number:
+        return read_number(element, out);
+      case od::json_type::boolean:
+        return read_literal(element, out);
+      case od::json_type::null:
+        return read_literal(element, out);
     }
     return malformed("JSON: unknown kind of value", here());
   }

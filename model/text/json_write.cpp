@@ -1,11 +1,11 @@
 // Writing JSON: the compact writer of answers, and Python's dumps of prompts.
-#include "model/text/json.hpp"
-#include "model/text/json_number.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <unordered_map>
+
+#include "model/text/json.hpp"
+#include "model/text/json_number.hpp"
 
 namespace k3::json {
 namespace {
@@ -16,13 +16,27 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += "\\u00";
@@ -36,25 +50,10 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// Last value of a repeated key, at the place of its first: a Python dict.
-std::vector<const Member*> as_dict(const std::vector<Member>& members) {
-  std::vector<const Member*> result;
-  std::unordered_map<std::string_view, std::size_t> places;
-  for (const Member& member : members) {
-    const auto [place, added] = places.emplace(member.key, result.size());
-    if (added) {
-      result.push_back(&member);
-    } else {
-      result[place->second] = &member;
-    }
-  }
-  return result;
-}
-
 void append_python(std::string& out, const Value& value, const PythonStyle& style);
 
 void append_python_object(std::string& out, const Value& value, const PythonStyle& style) {
-  std::vector<const Member*> members = as_dict(value.members);
+  std::vector<const Member*> members = unique_members(value);
   // Bytes of UTF-8 sort as code points do, and std::string compares bytes unsigned.
   if (style.sort_keys) std::ranges::sort(members, [](const Member* a, const Member* b) { return a->key < b->key; });
   out += '{';
@@ -71,10 +70,18 @@ void append_python_object(std::string& out, const Value& value, const PythonStyl
 
 void append_python(std::string& out, const Value& value, const PythonStyle& style) {
   switch (value.kind) {
-    case Value::Kind::null: out += "null"; break;
-    case Value::Kind::boolean: out += value.boolean ? "true" : "false"; break;
-    case Value::Kind::string: append_quoted(out, value.text); break;
-    case Value::Kind::object: append_python_object(out, value, style); break;
+    case Value::Kind::null:
+      out += "null";
+      break;
+    case Value::Kind::boolean:
+      out += value.boolean ? "true" : "false";
+      break;
+    case Value::Kind::string:
+      append_quoted(out, value.text);
+      break;
+    case Value::Kind::object:
+      append_python_object(out, value, style);
+      break;
     case Value::Kind::number:
       if (!is_integer_literal(value.text)) {
         out += python_repr(to_double(value.text));
@@ -166,10 +173,14 @@ Writer& Writer::raw(std::string_view literal) {
 
 Writer& Writer::value(const Value& value) {
   switch (value.kind) {
-    case Value::Kind::null: return null();
-    case Value::Kind::boolean: return boolean(value.boolean);
-    case Value::Kind::number: return raw(value.text);
-    case Value::Kind::string: return string(value.text);
+    case Value::Kind::null:
+      return null();
+    case Value::Kind::boolean:
+      return boolean(value.boolean);
+    case Value::Kind::number:
+      return raw(value.text);
+    case Value::Kind::string:
+      return string(value.text);
     case Value::Kind::array:
       begin_array();
       for (const Value& item : value.items) this->value(item);
@@ -180,6 +191,20 @@ Writer& Writer::value(const Value& value) {
       return end_object();
   }
   return *this;
+}
+
+std::vector<const Member*> unique_members(const Value& object) {
+  std::vector<const Member*> result;
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (const Member& member : object.members) {
+    const auto [place, added] = places.emplace(member.key, result.size());
+    if (added) {
+      result.push_back(&member);
+    } else {
+      result[place->second] = &member;
+    }
+  }
+  return result;
 }
 
 std::string python_dumps(const Value& value, const PythonStyle& style) {
