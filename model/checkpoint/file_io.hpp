@@ -1,12 +1,12 @@
 // A file descriptor that closes itself, and reads that finish.
 #pragma once
 
-#include "model/error.hpp"
-
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
+
+#include "model/error.hpp"
 
 namespace k3::checkpoint {
 

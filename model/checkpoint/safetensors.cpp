@@ -1,12 +1,12 @@
 #include "model/checkpoint/safetensors.hpp"
 
-#include "model/checkpoint/file_io.hpp"
-
 #include <simdjson.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+
+#include "model/checkpoint/file_io.hpp"
 
 namespace k3::checkpoint {
 namespace {
@@ -20,10 +20,10 @@ struct KnownType {
   std::uint64_t bytes;
 };
 constexpr KnownType known_types[] = {
-    {"BF16", DType::bf16, 2}, {"F32", DType::f32, 4},   {"U8", DType::u8, 1},    {"BOOL", DType::other, 1},    {"I8", DType::other, 1},
-    {"I16", DType::other, 2}, {"U16", DType::other, 2}, {"F16", DType::other, 2}, {"I32", DType::other, 4},     {"U32", DType::other, 4},
-    {"I64", DType::other, 8}, {"U64", DType::other, 8}, {"F64", DType::other, 8}, {"F8_E4M3", DType::other, 1}, {"F8_E5M2", DType::other, 1},
-    {"F8_E8M0", DType::other, 1}};
+    {"BF16", DType::bf16, 2}, {"F32", DType::f32, 4},       {"U8", DType::u8, 1},         {"BOOL", DType::other, 1},
+    {"I8", DType::other, 1},  {"I16", DType::other, 2},     {"U16", DType::other, 2},     {"F16", DType::other, 2},
+    {"I32", DType::other, 4}, {"U32", DType::other, 4},     {"I64", DType::other, 8},     {"U64", DType::other, 8},
+    {"F64", DType::other, 8}, {"F8_E4M3", DType::other, 1}, {"F8_E5M2", DType::other, 1}, {"F8_E8M0", DType::other, 1}};
 
 class HeaderParser {
  public:
@@ -33,7 +33,8 @@ class HeaderParser {
   Result<std::vector<NamedTensor>> run() {
     od::document document;
     od::object root;
-    if (parser_.iterate(padded_).get(document) || document.get_object().get(root)) return corrupt("the header is not a JSON object");
+    if (parser_.iterate(padded_).get(document) || document.get_object().get(root))
+      return corrupt("the header is not a JSON object");
     for (auto field : root) {
       std::string_view key;
       od::object value;
@@ -65,7 +66,8 @@ class HeaderParser {
   Result<void> skip_metadata(od::object value) {
     for (auto field : value) {
       std::string_view text;
-      if (field.unescaped_key().get(text) || field.value().get_string().get(text)) return corrupt("__metadata__ is not a map of strings");
+      if (field.unescaped_key().get(text) || field.value().get_string().get(text))
+        return corrupt("__metadata__ is not a map of strings");
     }
     return {};
   }
@@ -99,7 +101,8 @@ class HeaderParser {
     return {};
   }
 
-  Result<void> read_type(simdjson::simdjson_result<od::value> value, const std::string& name, Tensor& tensor, std::uint64_t& element) {
+  Result<void> read_type(simdjson::simdjson_result<od::value> value, const std::string& name, Tensor& tensor,
+                         std::uint64_t& element) {
     std::string_view text;
     if (value.get_string().get(text)) return corrupt("dtype of tensor " + name + " is not a string");
     for (const auto& known : known_types) {
@@ -115,8 +118,10 @@ class HeaderParser {
     od::array dimensions;
     if (value.get_array().get(dimensions)) return corrupt("shape of tensor " + name + " is not a list");
     for (auto item : dimensions) {
-      if (tensor.rank == tensor.shape.size()) return corrupt("tensor " + name + " has more dimensions than any K3 tensor", "at most 4");
-      if (item.get_uint64().get(tensor.shape[tensor.rank++])) return corrupt("shape of tensor " + name + " is not a list of whole numbers");
+      if (tensor.rank == tensor.shape.size())
+        return corrupt("tensor " + name + " has more dimensions than any K3 tensor", "at most 4");
+      if (item.get_uint64().get(tensor.shape[tensor.rank++]))
+        return corrupt("shape of tensor " + name + " is not a list of whole numbers");
     }
     return {};
   }
@@ -126,7 +131,8 @@ class HeaderParser {
     std::size_t count = 0;
     if (value.get_array().get(pair)) return corrupt("data_offsets of tensor " + name + " is not a list");
     for (auto item : pair) {
-      if (count == 2 || item.get_uint64().get(offsets[count])) return corrupt("data_offsets of tensor " + name + " is not a pair of whole numbers");
+      if (count == 2 || item.get_uint64().get(offsets[count]))
+        return corrupt("data_offsets of tensor " + name + " is not a pair of whole numbers");
       ++count;
     }
     return count == 2 ? Result<void>{} : corrupt("data_offsets of tensor " + name + " is not a pair of whole numbers");
@@ -136,7 +142,8 @@ class HeaderParser {
   Result<void> place(const std::string& name, std::uint64_t element, const std::uint64_t (&offsets)[2], Tensor& tensor) const {
     std::uint64_t bytes = element;
     for (std::size_t i = 0; i < tensor.rank; ++i) {
-      if (__builtin_mul_overflow(bytes, tensor.shape[i], &bytes)) return corrupt("the size of tensor " + name + " overflows 64 bits");
+      if (__builtin_mul_overflow(bytes, tensor.shape[i], &bytes))
+        return corrupt("the size of tensor " + name + " overflows 64 bits");
     }
     const std::string range = "[" + std::to_string(offsets[0]) + ", " + std::to_string(offsets[1]) + ")";
     if (offsets[0] > offsets[1]) return corrupt("data_offsets of tensor " + name + " run backwards", {}, range);
@@ -208,12 +215,13 @@ Result<std::vector<NamedTensor>> read_header(const std::filesystem::path& path, 
   auto done = handle->read(&length, sizeof length, 0, name);
   if (!done) return done.error();
   if (length > max_header_bytes || length > file_bytes - 8) {
-    return Error{.code = ErrorCode::corrupt,
-                 .message = length > max_header_bytes ? "not a safetensors file: its header length is impossible" : "the file is truncated",
-                 .file = name,
-                 .offset = 0,
-                 .expected = "a header of at most " + std::to_string(std::min(max_header_bytes, file_bytes - 8)) + " bytes",
-                 .got = std::to_string(length)};
+    return Error{
+        .code = ErrorCode::corrupt,
+        .message = length > max_header_bytes ? "not a safetensors file: its header length is impossible" : "the file is truncated",
+        .file = name,
+        .offset = 0,
+        .expected = "a header of at most " + std::to_string(std::min(max_header_bytes, file_bytes - 8)) + " bytes",
+        .got = std::to_string(length)};
   }
   std::string json(length, '\0');
   done = handle->read(json.data(), length, 8, name);
@@ -223,10 +231,14 @@ Result<std::vector<NamedTensor>> read_header(const std::filesystem::path& path, 
 
 std::string_view dtype_name(DType dtype) {
   switch (dtype) {
-    case DType::bf16: return "BF16";
-    case DType::f32: return "F32";
-    case DType::u8: return "U8";
-    case DType::other: break;
+    case DType::bf16:
+      return "BF16";
+    case DType::f32:
+      return "F32";
+    case DType::u8:
+      return "U8";
+    case DType::other:
+      break;
   }
   return "another type";
 }

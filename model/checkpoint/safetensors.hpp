@@ -1,11 +1,11 @@
 // The header of a safetensors file: 8 bytes of length, then JSON {"name": {"dtype", "shape", "data_offsets"}}, then the data.
 #pragma once
 
-#include "model/checkpoint/checkpoint.hpp"
-
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "model/checkpoint/checkpoint.hpp"
 
 namespace k3::checkpoint {
 

@@ -1,0 +1,248 @@
+#include "model/checkpoint/weights.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "model/checkpoint/pieces.hpp"
+#include "model/checkpoint/tensor_list.hpp"
+
+namespace k3::checkpoint {
+namespace {
+
+// Matrices start on a cache line: the kernels' widest loads never straddle two lines at a row's start.
+constexpr std::uint64_t matrix_alignment = 64;
+constexpr std::uint64_t huge_page = 2U << 20;
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
+
+// Anonymous memory, on huge pages where the kernel grants them: the trunk is walked from end to end for every token.
+Result<std::shared_ptr<void>> map_storage(std::uint64_t bytes) {
+  const std::uint64_t length = round_up(std::max<std::uint64_t>(bytes, 1), huge_page);
+  void* memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return fail(ErrorCode::out_of_memory, "the trunk needs " + std::to_string(bytes) + " bytes, which the system refuses");
+  }
+  ::madvise(memory, length, MADV_HUGEPAGE);  // advice: a refusal costs speed only
+  return std::shared_ptr<void>(memory, [length](void* p) { ::munmap(p, length); });
+}
+
+// Hands out places for matrices and reads vectors at once. The first error sticks; what follows it is not used.
+class Builder {
+ public:
+  Builder(const Checkpoint& checkpoint, char* base, std::uint64_t capacity)
+      : checkpoint_(checkpoint), base_(base), capacity_(capacity) {
+    handles_.resize(checkpoint.files().size());
+  }
+
+  Matrix matrix(const std::string& name) {
+    const Tensor* tensor = find(name);
+    if (tensor == nullptr || tensor->dtype != DType::bf16 || tensor->rank != 2) return give_up(name), Matrix{};
+    assert(used_ + tensor->bytes <= capacity_);
+    const Matrix matrix{reinterpret_cast<const std::uint16_t*>(base_ + used_), tensor->shape[0], tensor->shape[1]};
+    append_pieces(pieces_, *tensor, used_, true);
+    used_ += round_up(tensor->bytes, matrix_alignment);
+    bytes_ += tensor->bytes;
+    return matrix;
+  }
+
+  Vector vector(const std::string& name) {
+    const Tensor* tensor = find(name);
+    if (tensor == nullptr || (tensor->dtype != DType::bf16 && tensor->dtype != DType::f32)) return give_up(name), Vector{};
+    std::vector<char> raw(tensor->bytes);
+    read(*tensor, raw.data());
+    Vector values = widen(*tensor, raw);
+    const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+    if (bad != values.end() && !error_) {
+      const auto element = static_cast<std::uint64_t>(bad - values.begin());
+      error_ = Error{.code = ErrorCode::corrupt,
+                     .message = "tensor " + name + " holds a value that is not a finite number",
+                     .file = checkpoint_.files()[tensor->file].path.string(),
+                     .offset = static_cast<std::int64_t>(tensor->offset + element * (tensor->bytes / values.size()))};
+    }
+    bytes_ += values.size() * sizeof(float);
+    return values;
+  }
+
+  ResidualWeights residual(const std::string& prefix) {
+    Vector score = vector(prefix + "_norm.weight");
+    const Vector proj = vector(prefix + "_proj.weight");
+    for (std::size_t i = 0; i < std::min(score.size(), proj.size()); ++i) score[i] *= proj[i];
+    return {std::move(score)};
+  }
+
+  // exp(A_log) a head; released with padding behind the heads. In double, so that the float is the nearest one everywhere.
+  Vector decay(const std::string& name, std::size_t heads) {
+    Vector a = vector(name);
+    a.resize(heads);
+    for (auto& value : a) value = static_cast<float>(std::exp(static_cast<double>(value)));
+    return a;
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+  std::span<const Piece> pieces() const { return pieces_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  const Tensor* find(const std::string& name) const { return error_ ? nullptr : checkpoint_.find(name); }
+
+  // open() has checked every tensor, so this is reached only after an earlier error, or when the two lists of names differ.
+  void give_up(const std::string& name) {
+    if (!error_) error_ = fail(ErrorCode::internal, "tensor " + name + " was not checked when the checkpoint was opened");
+  }
+
+  void read(const Tensor& tensor, char* to) {
+    const auto& file = checkpoint_.files()[tensor.file];
+    auto& handle = handles_[tensor.file];
+    if (handle.fd() < 0) {
+      auto opened = FileHandle::open(file.path);
+      if (!opened) {
+        error_ = opened.error();
+        return;
+      }
+      handle = std::move(*opened);
+    }
+    const auto done = handle.read(to, tensor.bytes, tensor.offset, file.path.string());
+    if (!done) error_ = done.error();
+  }
+
+  static Vector widen(const Tensor& tensor, const std::vector<char>& raw) {
+    if (tensor.dtype == DType::f32) {
+      Vector values(raw.size() / sizeof(float));
+      std::memcpy(values.data(), raw.data(), raw.size());
+      return values;
+    }
+    Vector values(raw.size() / 2);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, raw.data() + i * 2, 2);
+      values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+    }
+    return values;
+  }
+
+  const Checkpoint& checkpoint_;
+  char* base_;
+  std::uint64_t capacity_, used_ = 0, bytes_ = 0;
+  std::vector<FileHandle> handles_;
+  std::vector<Piece> pieces_;
+  std::optional<Error> error_;
+};
+
+MlpWeights build_mlp(Builder& b, const std::string& prefix) {
+  MlpWeights w;
+  w.gate = b.matrix(prefix + "gate_proj.weight");
+  w.up = b.matrix(prefix + "up_proj.weight");
+  w.down = b.matrix(prefix + "down_proj.weight");
+  return w;
+}
+
+MoeWeights build_moe(Builder& b, const std::string& prefix) {
+  MoeWeights w;
+  w.router = b.matrix(prefix + "gate.weight");
+  w.router_bias = b.vector(prefix + "gate.e_score_correction_bias");
+  w.down = b.matrix(prefix + "routed_expert_down_proj.weight");
+  w.up = b.matrix(prefix + "routed_expert_up_proj.weight");
+  w.norm = b.vector(prefix + "routed_expert_norm.weight");
+  w.shared = build_mlp(b, prefix + "shared_experts.");
+  return w;
+}
+
+KdaWeights build_kda(Builder& b, const std::string& prefix, const Config& config) {
+  KdaWeights w;
+  w.q = b.matrix(prefix + "q_proj.weight");
+  w.k = b.matrix(prefix + "k_proj.weight");
+  w.v = b.matrix(prefix + "v_proj.weight");
+  w.g = b.matrix(prefix + "g_proj.weight");
+  w.o = b.matrix(prefix + "o_proj.weight");
+  w.q_conv = b.vector(prefix + "q_conv1d.weight");
+  w.k_conv = b.vector(prefix + "k_conv1d.weight");
+  w.v_conv = b.vector(prefix + "v_conv1d.weight");
+  w.f_a = b.matrix(prefix + "f_a_proj.weight");
+  w.f_b = b.matrix(prefix + "f_b_proj.weight");
+  w.b = b.matrix(prefix + "b_proj.weight");
+  w.a = b.decay(prefix + "A_log", config.kda_heads);
+  w.dt_bias = b.vector(prefix + "dt_bias");
+  w.o_norm = b.vector(prefix + "o_norm.weight");
+  return w;
+}
+
+MlaWeights build_mla(Builder& b, const std::string& prefix) {
+  MlaWeights w;
+  w.q_a = b.matrix(prefix + "q_a_proj.weight");
+  w.q_norm = b.vector(prefix + "q_a_layernorm.weight");
+  w.q_b = b.matrix(prefix + "q_b_proj.weight");
+  w.kv_a = b.matrix(prefix + "kv_a_proj_with_mqa.weight");
+  w.kv_norm = b.vector(prefix + "kv_a_layernorm.weight");
+  w.kv_b = b.matrix(prefix + "kv_b_proj.weight");
+  w.g = b.matrix(prefix + "g_proj.weight");
+  w.o = b.matrix(prefix + "o_proj.weight");
+  return w;
+}
+
+LayerWeights build_layer(Builder& b, const Config& config, std::size_t layer) {
+  const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+  LayerWeights w;
+  w.attention_residual = b.residual(prefix + "self_attention_res");
+  w.mlp_residual = b.residual(prefix + "mlp_res");
+  w.input_norm = b.vector(prefix + "input_layernorm.weight");
+  w.post_attention_norm = b.vector(prefix + "post_attention_layernorm.weight");
+  if (config.is_kda[layer]) {
+    w.attention = build_kda(b, prefix + "self_attn.", config);
+  } else {
+    w.attention = build_mla(b, prefix + "self_attn.");
+  }
+  if (config.is_dense(layer)) {
+    w.mlp = build_mlp(b, prefix + "mlp.");
+  } else {
+    w.mlp = build_moe(b, prefix + "block_sparse_moe.");
+  }
+  return w;
+}
+
+std::uint64_t matrix_bytes(const std::vector<ExpectedTensor>& tensors) {
+  std::uint64_t bytes = 0;
+  // The residual projections [1, hidden] are counted too, though they become vectors: an upper bound is enough.
+  for (const auto& tensor : tensors) {
+    if (tensor.dtype == DType::bf16 && tensor.rank == 2) bytes += round_up(tensor.bytes(), matrix_alignment);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
+                             const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  const Config& config = checkpoint.config();
+  const std::size_t layers = max_layers == 0 ? config.layers : std::min(max_layers, config.layers);
+  std::uint64_t capacity = matrix_bytes(expected_globals(config));
+  for (std::size_t layer = 0; layer < layers; ++layer) capacity += matrix_bytes(expected_layer(config, layer));
+  auto storage = map_storage(capacity);
+  if (!storage) return storage.error();
+  auto* base = static_cast<char*>(storage->get());
+
+  Builder builder(checkpoint, base, capacity);
+  Weights weights;
+  weights.embedding = builder.matrix("model.embed_tokens.weight");
+  weights.layers.reserve(layers);
+  for (std::size_t layer = 0; layer < layers; ++layer) weights.layers.push_back(build_layer(builder, config, layer));
+  weights.output_residual = builder.residual("model.output_attn_res");
+  weights.final_norm = builder.vector("model.norm.weight");
+  weights.head = builder.matrix("lm_head.weight");
+  if (builder.error()) return *builder.error();
+
+  const PieceWork work = [base](const Piece& piece, const FileHandle& file, const std::string& name) {
+    return file.read(base + piece.tag, piece.bytes, piece.offset, name);
+  };
+  auto done = for_each_piece(checkpoint.files(), builder.pieces(), threads, work, progress);
+  if (!done) return done.error();
+  weights.storage = std::move(*storage);
+  weights.bytes = builder.bytes();
+  return weights;
+}
+
+}  // namespace k3::checkpoint
