@@ -1,19 +1,19 @@
 // Where an expert's bytes come from, seen from the MoE loop: say what is wanted, do other work, await each.
 //
 // Everything here lives on the model thread. Reads go through a Reader (io_uring, or a pread pool where rings are refused) into
-// slots of one global pool. A slot is Free, Loading, Ready or Pinned; a wait that is cancelled parks its slot, whose completion later
-// makes it Ready (the bytes are good) or, on error, Free. The kernel cannot cancel a disk read in flight, so nothing here tries.
+// slots of one global pool. A slot is Free, Loading, Ready or Pinned; a wait that is cancelled parks its slot, whose completion
+// later makes it Ready (the bytes are good) or, on error, Free. The kernel cannot cancel a disk read in flight, so nothing here
+// tries.
 #pragma once
-
-#include "model/checkpoint/checkpoint.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
-
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+
+#include "model/checkpoint/checkpoint.hpp"
 
 namespace k3::experts {
 
@@ -46,10 +46,10 @@ class Lease {
 };
 
 struct StreamOptions {
-  std::uint64_t budget_bytes = 0;   // for slots; at least one slot is made, and never more than there are experts
-  bool direct = true;               // O_DIRECT; falls back to buffered with one warning where the file system refuses
-  unsigned queue_depth = 32;        // reads in flight
-  unsigned load_threads = 4;        // of the pread backend
+  std::uint64_t budget_bytes = 0;  // for slots; at least one slot is made, and never more than there are experts
+  bool direct = true;              // O_DIRECT; falls back to buffered with one warning where the file system refuses
+  unsigned queue_depth = 32;       // reads in flight
+  unsigned load_threads = 4;       // of the pread backend
   enum class Backend { automatic, ring, pread } backend = Backend::automatic;  // automatic: ring if a probe succeeds
 };
 
@@ -64,8 +64,8 @@ class ExpertStream {
                                                     const StreamOptions& options);
   virtual ~ExpertStream() = default;
 
-  // Names the experts about to be acquired, in the order of acquiring (ascending id): their reads start at once as far as slots allow,
-  // the rest as slots come free. Replaces the previous wish list; reads already in flight go on.
+  // Names the experts about to be acquired, in the order of acquiring (ascending id): their reads start at once as far as slots
+  // allow, the rest as slots come free. Replaces the previous wish list; reads already in flight go on.
   virtual void request(std::span<const ExpertKey> keys) = 0;
   // Waits until the expert is in memory. Errors: cancelled (the slot is parked), io or corrupt (names file, offset, expected, got).
   // A key that was not requested is read now. The lease must be gone before the stream is.
