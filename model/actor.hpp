@@ -27,10 +27,13 @@ struct ModelOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;
 };
 
+struct ActorSeams;  // where tests put a clock, a cancel at a chosen point, a failing drive: actor_seams.hpp
+
 class Actor : public Model {
  public:
   // Loads the model on the calling thread's time (progress is reported) and starts the model thread.
   static Result<std::unique_ptr<Actor>> start(const ModelOptions& options);
+  static Result<std::unique_ptr<Actor>> start(const ModelOptions& options, const ActorSeams& seams);
   // Cancels what runs, fails what waits, joins the thread.
   ~Actor() override = default;
 };

@@ -1,0 +1,102 @@
+#include "model/actor_mailbox.hpp"
+
+#include <string>
+
+namespace k3 {
+
+namespace {
+
+void end_cancelled(std::vector<MailboxEntry>& entries, const char* why) {
+  for (MailboxEntry& entry : entries) entry.ticket->push(Failed{fail(ErrorCode::cancelled, why)});
+}
+
+constexpr const char* withdrawn = "the request was cancelled while it waited";
+
+}  // namespace
+
+Result<void> Mailbox::push(MailboxEntry entry) {
+  Entries dead;
+  Result<void> outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    take_withdrawn(dead);
+    if (closed_) {
+      outcome = fail(ErrorCode::overloaded, "the model is shutting down");
+    } else if (entries_.size() >= capacity_) {
+      outcome = fail(ErrorCode::overloaded, "the queue is full: " + std::to_string(capacity_) + " requests are waiting");
+    } else {
+      entry.announced = entries_.size();
+      entry.ticket->push(Queued{entry.announced});
+      entries_.push_back(std::move(entry));
+    }
+    announce();
+  }
+  end_cancelled(dead, withdrawn);
+  return outcome;
+}
+
+std::optional<MailboxEntry> Mailbox::pop() {
+  Entries dead;
+  std::optional<MailboxEntry> next;
+  {
+    const std::lock_guard lock(mutex_);
+    take_withdrawn(dead);
+    if (!entries_.empty()) {
+      next = std::move(entries_.front());
+      entries_.pop_front();
+      running_ = next->ticket;
+    }
+    announce();
+  }
+  end_cancelled(dead, withdrawn);
+  return next;
+}
+
+void Mailbox::done() {
+  const std::lock_guard lock(mutex_);
+  running_.reset();
+}
+
+void Mailbox::close() {
+  Entries waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    if (running_) running_->cancel();
+    for (MailboxEntry& entry : entries_) waiting.push_back(std::move(entry));
+    entries_.clear();
+  }
+  end_cancelled(waiting, "the model is shutting down");
+}
+
+bool Mailbox::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+ModelStatus Mailbox::status() const {
+  const std::lock_guard lock(mutex_);
+  return {running_ ? 1U : 0U, entries_.size()};
+}
+
+void Mailbox::take_withdrawn(Entries& out) {
+  std::deque<MailboxEntry> kept;
+  for (MailboxEntry& entry : entries_) {
+    if (entry.ticket->stop_token().stop_requested()) {
+      out.push_back(std::move(entry));
+    } else {
+      kept.push_back(std::move(entry));
+    }
+  }
+  entries_ = std::move(kept);
+}
+
+void Mailbox::announce() {
+  for (std::size_t position = 0; position < entries_.size(); ++position) {
+    if (entries_[position].announced == position) continue;
+    entries_[position].announced = position;
+    entries_[position].ticket->push(Queued{position});
+  }
+}
+
+}  // namespace k3

@@ -1,0 +1,133 @@
+#include "model/loaded_model.hpp"
+
+#include "model/actor_memory.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <fstream>
+
+namespace k3 {
+
+namespace {
+
+// Part of the fingerprint: raised when a change of the arithmetic changes bits, so that stored states of old bits are not reused.
+constexpr std::string_view arithmetic_version = "f32 lanes 1";
+
+class Fnv1a {
+ public:
+  void add(std::string_view bytes) {
+    for (const char c : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+    hash_ = (hash_ ^ 0xffU) * 0x100000001b3ULL;  // an end mark, so that parts cannot run into each other
+  }
+  void add_file(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    add(bytes);
+  }
+  std::string text() const { return fmt::format("k3-{:016x}", hash_); }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
+};
+
+std::string fingerprint(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint) {
+  Fnv1a hash;
+  hash.add_file(checkpoint.directory() / "config.json");
+  hash.add_file(checkpoint.directory() / "model.safetensors.index.json");
+  for (const auto& file : checkpoint.files()) hash.add(fmt::format("{} {}", file.path.filename().string(), file.bytes));
+  hash.add(arithmetic_version);
+  hash.add(fmt::format("layers {} top_p {}", options.layers, options.expert_top_p));
+  return hash.text();
+}
+
+Error bad_option(std::string message, std::string expected, std::string got) {
+  Error error = fail(ErrorCode::invalid_argument, std::move(message));
+  error.expected = std::move(expected);
+  error.got = std::move(got);
+  return error;
+}
+
+Result<void> check(const ModelOptions& options) {
+  if (options.chunk == 0) return bad_option("chunk", "at least 1", "0");
+  if (options.queue_capacity == 0) return bad_option("queue capacity", "at least 1", "0");
+  if (!(options.expert_top_p > 0 && options.expert_top_p <= 1)) {
+    return bad_option("expert top-p", "more than 0, at most 1", fmt::format("{}", options.expert_top_p));
+  }
+  return {};
+}
+
+Result<const kernels::Table*> choose_kernels(const std::string& isa) {
+  if (const kernels::Table* table = kernels::select(isa)) return table;
+  std::string names = "auto";
+  for (const kernels::Table* table : kernels::tables()) {
+    if (kernels::supported(*table)) names += std::string(", ") + table->name;
+  }
+  return bad_option("this machine and build have no such instruction-set tier", "one of " + names, isa);
+}
+
+Result<std::size_t> context_limit(const ModelOptions& options, const checkpoint::Config& config) {
+  if (options.max_context == 0) return config.max_positions;
+  // One token in and one out is the least that is of use.
+  if (options.max_context < 2 || options.max_context > config.max_positions) {
+    return bad_option("maximum context", fmt::format("2 to {}, which the model was made for", config.max_positions),
+                      std::to_string(options.max_context));
+  }
+  return options.max_context;
+}
+
+std::string name_of(const ModelOptions& options) {
+  if (!options.id.empty()) return options.id;
+  std::error_code ignored;
+  const auto path = std::filesystem::weakly_canonical(options.directory, ignored);
+  const std::string name = path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+  return name.empty() ? "model" : name;
+}
+
+}  // namespace
+
+ForwardContext LoadedModel::forward_context(experts::ExpertStream& experts) const {
+  return {&checkpoint.config(), &weights, kernels, pool.get(), &experts, expert_top_p};
+}
+
+Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
+  if (const auto checked = check(options); checked.has_error()) return checked.error();
+  const auto kernels = choose_kernels(options.isa);
+  if (kernels.has_error()) return kernels.error();
+  auto checkpoint = checkpoint::Checkpoint::open(options.directory);
+  if (checkpoint.has_error()) return checkpoint.error();
+  const auto context = context_limit(options, checkpoint->config());
+  if (context.has_error()) return context.error();
+
+  const std::uint64_t available = available_memory();  // before the trunk takes its part
+  const unsigned threads = options.threads == 0 ? usable_cpus() : options.threads;
+  auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, options.load_progress);
+  if (weights.has_error()) return weights.error();
+
+  auto model = std::make_unique<LoadedModel>();
+  model->checkpoint = std::move(*checkpoint);
+  model->weights = std::move(*weights);
+  model->kernels = *kernels;
+  model->pool = std::make_unique<ComputePool>(threads);
+  model->chunk = options.chunk;
+  model->expert_top_p = options.expert_top_p;
+
+  const checkpoint::Config& config = model->checkpoint.config();
+  const std::uint64_t working = working_memory(config, *context, options.chunk);
+  model->expert_budget_bytes = options.expert_gb < 0 ? expert_budget(available, model->weights.bytes, working)
+                                                     : static_cast<std::uint64_t>(options.expert_gb * 1e9);
+  const auto gb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  spdlog::info("memory plan: {:.2f} GB available, trunk {:.2f} GB, working memory {:.2f} GB, experts {:.2f} GB", gb(available),
+               gb(model->weights.bytes), gb(working), gb(model->expert_budget_bytes));
+  model->stream.budget_bytes = model->expert_budget_bytes;
+  model->stream.direct = options.direct;
+  if (options.load_threads != 0) model->stream.load_threads = options.load_threads;
+  if (!options.pipe) {
+    model->stream.queue_depth = 1;  // one read at a time, none ahead of its turn
+    model->stream.load_threads = 1;
+  }
+  model->info = {name_of(options), *context, config.vocabulary, fingerprint(options, model->checkpoint)};
+  return model;
+}
+
+}  // namespace k3

@@ -1,0 +1,114 @@
+#include "model/run_ids.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <algorithm>
+#include <exception>
+
+namespace k3 {
+
+namespace {
+
+using boost::asio::awaitable;
+
+struct Run {
+  const LoadedModel& model;
+  std::span<const std::int32_t> ids;
+  const RunIdsOptions& options;
+  RunIdsResult result;
+};
+
+Result<void> check(const Run& run) {
+  const checkpoint::Config& config = run.model.checkpoint.config();
+  const auto limit = static_cast<std::int32_t>(config.vocabulary);
+  if (run.ids.empty()) return fail(ErrorCode::invalid_argument, "there are no token ids to run");
+  for (const std::int32_t id : run.ids) {
+    if (id >= 0 && id < limit) continue;
+    Error error = fail(ErrorCode::invalid_argument, "token id outside the vocabulary");
+    error.expected = "0 to " + std::to_string(limit - 1);
+    error.got = std::to_string(id);
+    return error;
+  }
+  if (!run.options.inject.empty() && run.options.inject.size() != run.ids.size() * config.hidden) {
+    Error error = fail(ErrorCode::invalid_argument, "the injected rows do not have the size of the tokens");
+    error.expected = std::to_string(run.ids.size()) + " x " + std::to_string(config.hidden) + " floats";
+    error.got = std::to_string(run.options.inject.size());
+    return error;
+  }
+  return {};
+}
+
+// One chunk [first, first + count): logits and hidden rows go to their places in the result.
+awaitable<Result<void>> run_chunk(Run& run, Forward& forward, Sequence& sequence, std::size_t first, std::size_t count) {
+  const std::size_t hidden = run.model.checkpoint.config().hidden;
+  const std::size_t tokens = run.ids.size();
+  std::vector<Row> rows;
+  for (std::size_t i = first; i < first + count; ++i) rows.push_back({&sequence, run.ids[i], true});
+  StepHooks hooks;
+  if (!run.options.inject.empty()) hooks.inject = run.options.inject.subspan(first * hidden, count * hidden);
+  if (run.options.want_hidden) {
+    hooks.after_layer = [&run, first, hidden, tokens](std::size_t layer, std::span<const float> sum) {
+      std::copy(sum.begin(), sum.end(), run.result.hidden.begin() + static_cast<std::ptrdiff_t>((layer * tokens + first) * hidden));
+    };
+  }
+  const Result<StepResult> step = co_await forward.step(rows, run.options.stop, hooks);
+  if (step.has_error()) co_return step.error();
+  for (const auto& error : step->row_errors) {
+    if (error) co_return *error;
+  }
+  run.result.logits.insert(run.result.logits.end(), step->logits.begin(), step->logits.end());
+  sequence.commit(run.ids.subspan(first, count));
+  co_return Result<void>();
+}
+
+awaitable<Result<void>> run_chunks(Run& run, experts::ExpertStream& experts) {
+  const ForwardContext forward_context = run.model.forward_context(experts);
+  Forward forward(forward_context);
+  Sequence sequence(run.model.checkpoint.config());
+  const std::size_t chunk = run.options.chunk == 0 ? run.model.chunk : run.options.chunk;
+  Result<void> outcome;
+  for (std::size_t first = 0; first < run.ids.size() && outcome.has_value(); first += chunk) {
+    const std::size_t count = std::min(chunk, run.ids.size() - first);
+    outcome = co_await run_chunk(run, forward, sequence, first, count);
+  }
+  co_return outcome;
+}
+
+awaitable<Result<void>> run_all(Run& run, boost::asio::io_context& context) {
+  auto experts = experts::ExpertStream::open(run.model.checkpoint, context, run.model.stream);
+  if (experts.has_error()) co_return experts.error();
+  Result<void> outcome;
+  try {
+    outcome = co_await run_chunks(run, **experts);
+  } catch (const std::exception& e) {
+    outcome = fail(ErrorCode::internal, std::string("the run threw: ") + e.what());
+  }
+  co_await (*experts)->drain();  // whatever happened: reads in flight write into the stream's slots
+  co_return outcome;
+}
+
+}  // namespace
+
+Result<RunIdsResult> run_ids(const LoadedModel& model, std::span<const std::int32_t> ids, const RunIdsOptions& options) {
+  Run run{model, ids, options, {}};
+  if (const auto checked = check(run); checked.has_error()) return checked.error();
+  if (options.want_hidden) run.result.hidden.resize(model.weights.layers.size() * ids.size() * model.checkpoint.config().hidden);
+  boost::asio::io_context context(1);
+  Result<void> outcome;
+  std::exception_ptr thrown;
+  boost::asio::co_spawn(context, run_all(run, context), [&](std::exception_ptr e, Result<void> result) {
+    thrown = e;
+    if (!e) outcome = std::move(result);
+  });
+  try {
+    context.run();
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    return fail(ErrorCode::internal, std::string("the run threw: ") + e.what());
+  }
+  if (outcome.has_error()) return outcome.error();
+  return std::move(run.result);
+}
+
+}  // namespace k3

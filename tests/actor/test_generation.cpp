@@ -1,0 +1,146 @@
+// The actor gives the model's tokens, whatever the chunking, threads, slots and prefix reuse.
+#include "model/run_ids.hpp"
+#include "tests/actor/support.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace k3;
+using namespace k3::actor_test;
+
+TEST_CASE("greedy continuation of the golden prompt") {
+  for (const std::size_t chunk : {1, 7, 512}) {
+    for (const unsigned threads : {1U, 2U}) {
+      ModelOptions options = tiny_options();
+      options.chunk = chunk;
+      options.threads = threads;
+      options.expert_gb = chunk == 7 ? 0 : 0.001;  // 0: one slot
+      const auto actor = start(options);
+      Asker asker;
+      REQUIRE(asker.submit(*actor, greedy_job(golden().tokens, golden().greedy.size())).has_value());
+      asker.wait();
+      INFO("chunk " << chunk << ", threads " << threads);
+      REQUIRE(asker.finished() != nullptr);
+      CHECK(asker.tokens() == golden().greedy);
+      CHECK(asker.finished()->reason == FinishReason::length);
+      CHECK(asker.finished()->prompt_tokens == golden().tokens.size());
+      CHECK(asker.finished()->cached_tokens == 0);
+      CHECK(asker.finished()->output_tokens == golden().greedy.size());
+    }
+  }
+}
+
+TEST_CASE("a stop id ends the answer and is its last token") {
+  const auto actor = start(tiny_options());
+  Job job = greedy_job(golden().tokens, 0);
+  job.stop_ids = {golden().greedy[3]};
+  Asker asker;
+  REQUIRE(asker.submit(*actor, job).has_value());
+  asker.wait();
+  REQUIRE(asker.finished() != nullptr);
+  CHECK(asker.finished()->reason == FinishReason::stop);
+  CHECK(asker.tokens() == Ids(golden().greedy.begin(), golden().greedy.begin() + 4));
+}
+
+TEST_CASE("the mini model answers as its reference does") {
+  ModelOptions options = tiny_options();
+  options.directory = K3_SOURCE_DIR "/tools/mini/model";
+  options.chunk = 64;
+  options.expert_gb = -1;
+  const auto actor = start(options);
+  std::ifstream file(K3_TEST_DATA "/mini_transcripts.jsonl");
+  int tried = 0;
+  for (std::string line; tried < 3 && std::getline(file, line);) {
+    const json::Value value = json::parse(line).value();
+    const Ids prompt = id_list(*value.find("prompt_ids")), answer = id_list(*value.find("generated_ids"));
+    // A narrow margin may fall differently in another precision; those are for the forward tests' tolerances.
+    if (value.find("min_margin")->as_double().value() < 1 || answer.size() > 40) continue;
+    ++tried;
+    Job job = greedy_job(prompt, 0);
+    job.stop_ids = {answer.back()};
+    Asker asker;
+    REQUIRE(asker.submit(*actor, job).has_value());
+    asker.wait();
+    CHECK(asker.tokens() == answer);
+  }
+  CHECK(tried == 3);
+}
+
+TEST_CASE("a conversation continued from its live state gives what it gives from scratch") {
+  const auto& tokens = golden().tokens;
+  for (const float temperature : {0.0F, 1.0F}) {
+    const auto ask = [&](Actor& actor, const Ids& prompt) {
+      Job job = greedy_job(prompt, 6);
+      job.sampling.temperature = temperature;
+      job.sampling.seed = 17;
+      auto asker = std::make_unique<Asker>();
+      REQUIRE(asker->submit(actor, job).has_value());
+      asker->wait();
+      REQUIRE(asker->finished() != nullptr);
+      return asker;
+    };
+    const auto warm = start(tiny_options());
+    Ids prompt(tokens.begin(), tokens.begin() + 20);
+    const Ids first = ask(*warm, prompt)->tokens();
+    prompt.insert(prompt.end(), first.begin(), first.end());
+    prompt.insert(prompt.end(), tokens.begin() + 20, tokens.begin() + 30);
+    const auto continued = ask(*warm, prompt);
+    CHECK(continued->finished()->cached_tokens == 20 + 5);  // the last token was sampled and never fed
+    CHECK(continued->all<Prefill>().front().done == 25);
+    CHECK(continued->all<Prefill>().back().done == prompt.size());
+    const auto fresh = start(tiny_options());
+    const auto scratch = ask(*fresh, prompt);
+    CHECK(scratch->finished()->cached_tokens == 0);
+    CHECK(continued->tokens() == scratch->tokens());
+    // Exactly the committed ids: there is no token left to compute logits from, so it starts over.
+    Ids same = prompt;
+    same.insert(same.end(), continued->tokens().begin(), continued->tokens().end());
+    same.resize(prompt.size() + 5);
+    const auto again = ask(*warm, same);
+    CHECK(again->finished()->cached_tokens == 0);
+    CHECK(again->tokens() == ask(*fresh, same)->tokens());
+  }
+}
+
+TEST_CASE("a side request between two turns does not cost the conversation its state") {
+  const auto actor = start(tiny_options());
+  const auto& tokens = golden().tokens;
+  const Ids turn(tokens.begin(), tokens.begin() + 12), side(tokens.begin() + 20, tokens.begin() + 30);
+  generate(*actor, turn, 1);
+  generate(*actor, side, 1);
+  Asker asker;
+  REQUIRE(asker.submit(*actor, greedy_job(tokens, 2)).has_value());
+  asker.wait();
+  REQUIRE(asker.finished() != nullptr);
+  CHECK(asker.finished()->cached_tokens == 12);
+  CHECK(asker.tokens() == Ids(golden().greedy.begin(), golden().greedy.begin() + 2));
+}
+
+TEST_CASE("ids run outside the actor: logits and running sums do not depend on the chunking") {
+  const auto model = load_model(tiny_options()).value();
+  const auto& config = model->checkpoint.config();
+  const auto& tokens = golden().tokens;
+  std::vector<RunIdsResult> runs;
+  for (const std::size_t chunk : {1, 9, 0}) {
+    RunIdsOptions options;
+    options.chunk = chunk;
+    options.want_hidden = true;
+    runs.push_back(run_ids(*model, tokens, options).value());
+    const auto& run = runs.back();
+    REQUIRE(run.logits.size() == tokens.size() * config.vocabulary);
+    REQUIRE(run.hidden.size() == config.layers * tokens.size() * config.hidden);
+    CHECK(std::memcmp(run.logits.data(), runs[0].logits.data(), run.logits.size() * sizeof(float)) == 0);
+    CHECK(std::memcmp(run.hidden.data(), runs[0].hidden.data(), run.hidden.size() * sizeof(float)) == 0);
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto row = runs[0].logits.begin() + static_cast<std::ptrdiff_t>(i * config.vocabulary);
+    CHECK(std::max_element(row, row + static_cast<std::ptrdiff_t>(config.vocabulary)) - row == golden().argmax[i]);
+  }
+  CHECK(run_ids(*model, {}, {}).error().code == ErrorCode::invalid_argument);
+  CHECK(run_ids(*model, Ids{512}, {}).error().got == "512");
+  RunIdsOptions stopped;
+  std::stop_source stop;
+  stop.request_stop();
+  stopped.stop = stop.get_token();
+  CHECK(run_ids(*model, tokens, stopped).error().code == ErrorCode::cancelled);
+}
