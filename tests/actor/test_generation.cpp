@@ -94,7 +94,8 @@ TEST_CASE("a conversation continued from its live state gives what it gives from
     CHECK(continued->tokens() == scratch->tokens());
     // Exactly the committed ids: there is no token left to compute logits from, so it starts over.
     Ids same = prompt;
-    same.insert(same.end(), continued->tokens().begin(), continued->tokens().end());
+    const Ids answer = continued->tokens();
+    same.insert(same.end(), answer.begin(), answer.end());
     same.resize(prompt.size() + 5);
     const auto again = ask(*warm, same);
     CHECK(again->finished()->cached_tokens == 0);

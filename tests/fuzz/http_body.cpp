@@ -1,9 +1,9 @@
 // A chat body of any bytes: parsed, read field by field and rendered, or refused with a message that is itself valid JSON.
-#include "model/text/chat_format.hpp"
-#include "server/request_fields.hpp"
-
 #include <cstdlib>
 #include <string_view>
+
+#include "model/text/chat_format.hpp"
+#include "server/request_fields.hpp"
 
 using namespace k3;
 

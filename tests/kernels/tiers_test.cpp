@@ -204,6 +204,23 @@ TEST_CASE("a sum goes by 16 lanes and one tree") {
   }
 }
 
+TEST_CASE("a lane that the tail leaves out keeps a negative zero") {
+  // -2^-151 rounds to -0 in every lane, and only lanes that are all -0 add to -0: one fma of 0 and 0 would make it +0.
+  constexpr std::size_t n = 17;
+  std::vector<float> a(2 * n, -std::numeric_limits<float>::denorm_min());
+  std::vector<float> b(2 * n, 0.25F);
+  for (const Table* table : supported_tables()) {
+    CAPTURE(table->name);
+    CHECK(same(table->dot(a.data(), b.data(), n), -0.0F));
+    std::vector<float> y(3);
+    table->matmul_f32(a.data(), 1, n, b.data(), 1, n, y.data(), 1);
+    table->matmul_f32(a.data(), 1, n, b.data(), 2, n, y.data() + 1, 1);
+    CHECK(difference({-0.0F, -0.0F, -0.0F}, y).empty());
+    table->dot_rows(a.data(), b.data(), n, 1, n, 1.0F, y.data());
+    CHECK(same(y[0], -0.0F));
+  }
+}
+
 TEST_CASE("kernels work in place where the table says so") {
   for (const Table* table : supported_tables()) {
     const std::size_t n = 53;

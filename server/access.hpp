@@ -1,0 +1,30 @@
+// Who may talk to the server: API keys, and the Host and Origin checks that keep web pages of other sites out.
+#pragma once
+
+#include <optional>
+
+#include "server/http_io.hpp"
+#include "server/server.hpp"
+
+namespace k3::server {
+
+class Access {
+ public:
+  // Reads the key file. Errors: io, invalid_argument (a line that is no key; an open bind without keys).
+  static Result<Access> create(const ServerOptions& options, bool loopback);
+
+  // A page of any site can make a browser send requests to 127.0.0.1, either under a name of its own (DNS rebinding: the Host field
+  // tells) or cross-origin without a preflight (the Origin field tells).
+  std::optional<ApiError> check_site(const Request& request) const;
+  std::optional<ApiError> check_key(const Request& request) const;
+
+ private:
+  struct Key {
+    std::string name, secret;
+  };
+  std::vector<Key> keys_;
+  std::vector<std::string> hosts_;
+  bool any_host_ = false;
+};
+
+}  // namespace k3::server

@@ -1,0 +1,138 @@
+// The parameters shared by chat and text completions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "server/answer_run.hpp"
+
+namespace k3::server {
+namespace {
+
+constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kInt64Min = std::numeric_limits<std::int64_t>::min();
+
+void read_sampling(Fields& fields, App& app, generation::Sampling& sampling) {
+  sampling.temperature = static_cast<float>(fields.number("temperature", sampling.temperature, 0, 2));
+  sampling.top_p = static_cast<float>(fields.number("top_p", sampling.top_p, 0, 1));
+  // A float of a tiny double may be 0 as well, and 0 keeps no token at all.
+  if (!(sampling.top_p > 0)) fields.refuse("top_p", "top_p must be greater than 0 and at most 1");
+  const std::int64_t top_k = fields.integer("top_k", -1, std::numeric_limits<int>::max()).value_or(sampling.top_k);
+  sampling.top_k = static_cast<int>(std::max<std::int64_t>(top_k, 0));
+  sampling.min_p = static_cast<float>(fields.number("min_p", sampling.min_p, 0, 1));
+  if (!(sampling.min_p < 1)) fields.refuse("min_p", "min_p must be at least 0 and less than 1");
+  const std::string_view repetition = fields.find("repetition_penalty") != nullptr ? "repetition_penalty" : "repeat_penalty";
+  sampling.repetition_penalty = static_cast<float>(fields.number(repetition, sampling.repetition_penalty, 0, 100));
+  if (!(sampling.repetition_penalty > 0)) fields.refuse(repetition, std::string(repetition) + " must be greater than 0");
+  sampling.presence_penalty = static_cast<float>(fields.number("presence_penalty", sampling.presence_penalty, -2, 2));
+  sampling.frequency_penalty = static_cast<float>(fields.number("frequency_penalty", sampling.frequency_penalty, -2, 2));
+  const auto seed = fields.integer("seed", kInt64Min, kInt64Max);
+  sampling.seed = seed ? static_cast<std::uint64_t>(*seed) : app.random();
+}
+
+void read_logit_bias(Fields& fields, App& app, generation::Sampling& sampling) {
+  const json::Value* biases = fields.object("logit_bias");
+  if (biases == nullptr) return;
+  if (biases->members.size() > app.options.limits.logit_bias) {
+    return fields.refuse("logit_bias", fmt::format("logit_bias may hold at most {} entries", app.options.limits.logit_bias));
+  }
+  const auto vocabulary = app.tokenizer->vocabulary_size();
+  Fields entries(*biases, "logit_bias.");
+  for (const auto& [key, value] : biases->members) {
+    std::int32_t id = -1;
+    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (failure != std::errc() || end != key.data() + key.size() || id < 0 || id >= vocabulary) {
+      fields.refuse("logit_bias", fmt::format("logit_bias names a token that is not one of 0 to {}", vocabulary - 1));
+      return;
+    }
+    sampling.logit_bias.emplace_back(id, static_cast<float>(entries.number(key, 0, -100, 100)));
+  }
+  fields.adopt(entries);
+}
+
+void read_stops(Fields& fields, const Limits& limits, std::vector<std::string>& stops) {
+  const json::Value* stop = fields.find("stop");
+  if (stop == nullptr) return;
+  const auto add = [&](const json::Value& item) {
+    if (!item.is_string()) return fields.refuse("stop", "stop must be a string or an array of strings", "invalid_type");
+    if (item.text.empty()) return fields.refuse("stop", "a stop string must not be empty");
+    if (item.text.size() > limits.stop_bytes) {
+      return fields.refuse("stop", fmt::format("a stop string may have at most {} bytes", limits.stop_bytes));
+    }
+    stops.push_back(item.text);
+  };
+  if (!stop->is_array()) return add(*stop);
+  if (stop->items.size() > limits.stops) {
+    return fields.refuse("stop", fmt::format("stop may hold at most {} strings", limits.stops));
+  }
+  for (const auto& item : stop->items) add(item);
+}
+
+void read_stream(Fields& fields, const App& app, AnswerPlan& plan) {
+  plan.stream = fields.boolean("stream", false);
+  plan.progress = fields.boolean("return_progress", false);
+  if (const json::Value* options = fields.object("stream_options")) {
+    Fields nested(*options, "stream_options.");
+    plan.include_usage = nested.boolean("include_usage", false);
+    fields.adopt(nested);
+  }
+  plan.ping_interval = app.options.ping_interval;
+  if (fields.find("sse_ping_interval") != nullptr) {
+    // In seconds; zero and below turn pings off.
+    const double seconds = fields.number("sse_ping_interval", 0, -1, 3600);
+    plan.ping_interval = std::chrono::milliseconds(static_cast<std::int64_t>(std::max(seconds, 0.0) * 1000));
+  }
+}
+
+// A wish that cannot be met is refused rather than forgotten.
+void refuse_unserved(Fields& fields) {
+  if (fields.integer("n", 1, kInt64Max).value_or(1) != 1) fields.refuse("n", "only n = 1 is served", "unsupported_value");
+  for (const std::string_view name : {"logprobs", "top_logprobs"}) {
+    const json::Value* value = fields.find(name);
+    const bool off = value == nullptr || (value->is_bool() && !value->boolean) ||
+                     (value->is_number() && name == "top_logprobs" && value->text == "0");
+    if (!off) fields.refuse(name, std::string(name) + " is not served", "unsupported_value");
+  }
+}
+
+}  // namespace
+
+void read_answer_fields(Fields& fields, App& app, AnswerPlan& plan) {
+  // Any name is taken: many programs send one they have built in, and there is only one model here. The answer names that one.
+  static_cast<void>(fields.string("model", {}));
+  refuse_unserved(fields);
+  read_sampling(fields, app, plan.job.sampling);
+  read_logit_bias(fields, app, plan.job.sampling);
+  read_stops(fields, app.options.limits, plan.answer.stops);
+  read_stream(fields, app, plan);
+  const auto older = fields.integer("max_tokens", 1, kInt64Max);
+  const auto newer = fields.integer("max_completion_tokens", 1, kInt64Max);
+  if (const auto wanted = newer ? newer : older) plan.max_tokens = static_cast<std::size_t>(*wanted);
+  const auto& control = app.tokenizer->control();
+  plan.job.stop_ids = {control.end_of_message, control.end_of_sequence};
+}
+
+std::optional<ApiError> fit_context(AnswerPlan& plan, const ModelInfo& info) {
+  const std::size_t prompt = plan.job.prompt.size();
+  if (prompt >= info.context_limit) {
+    // Agents look for this wording to know that they must shorten the conversation.
+    return ApiError{
+        .status = 400,
+        .message = fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens. "
+                               "Please reduce the length of the messages.",
+                               info.context_limit, prompt),
+        .param = plan.chat ? "messages" : "prompt",
+        .code = "context_length_exceeded",
+        .details = {{"n_ctx", static_cast<std::int64_t>(info.context_limit)},
+                    {"n_prompt_tokens", static_cast<std::int64_t>(prompt)}}};
+  }
+  const std::size_t left = info.context_limit - prompt;
+  if (plan.max_tokens && *plan.max_tokens > left) {
+    plan.warnings.push_back(fmt::format("max_tokens was lowered to {}, what the context leaves", left));
+  }
+  plan.job.max_tokens = std::min(plan.max_tokens.value_or(left), left);
+  return std::nullopt;
+}
+
+}  // namespace k3::server

@@ -1,0 +1,34 @@
+// The common part of chat and text completions: a planned answer is submitted, and its events become a stream or one object.
+#pragma once
+
+#include <optional>
+
+#include "model/generation/answer.hpp"
+#include "server/app.hpp"
+#include "server/request_fields.hpp"
+
+namespace k3::server {
+
+struct AnswerPlan {
+  bool chat = true;
+  bool stream = false;
+  bool include_usage = false;
+  bool progress = false;  // chunks that tell how far the prompt is
+  std::chrono::milliseconds ping_interval{};
+  std::optional<std::size_t> max_tokens{};  // as asked for
+  std::size_t unreported = 0;               // prompt ids that usage does not count (the opener of the answer's first channel)
+  std::vector<std::string> warnings{};      // ASCII; what was accepted but will not be honoured
+  generation::AnswerOptions answer{};
+  Job job{};
+};
+
+// Everything that chat and text completions have in common, from the body's fields into the plan.
+void read_answer_fields(Fields& fields, App& app, AnswerPlan& plan);
+
+// Bounds the output by what the context leaves, or says by how much the prompt is too long.
+std::optional<ApiError> fit_context(AnswerPlan& plan, const ModelInfo& info);
+
+// Answers the request. Exchange and app outlive the call.
+asio::awaitable<void> run_answer(Exchange& exchange, App& app, AnswerPlan plan);
+
+}  // namespace k3::server

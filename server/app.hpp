@@ -1,0 +1,50 @@
+// What all sessions of one server share. Touched only by the server's thread.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "model/text/tokenizer.hpp"
+#include "model/ticket.hpp"
+#include "server/access.hpp"
+#include "server/server.hpp"
+
+namespace k3::server {
+
+class JobRun;
+
+struct App {
+  ServerOptions options;
+  Access access;
+  std::shared_ptr<asio::io_context> io;
+  std::shared_ptr<Model> model;                        // null while loading
+  std::shared_ptr<const text::Tokenizer> tokenizer{};  // null while loading
+  std::int64_t started = 0;                            // seconds of Unix time
+  bool draining = false;
+
+  std::set<Connection*> connections{};
+  std::map<std::string, std::size_t> per_address{};
+  std::size_t body_bytes = 0;            // promised to bodies being read
+  std::set<JobRun*> runs{};              // answers under way
+  std::function<void()> on_run_ended{};  // a drain waits for it
+  double answer_seconds = 0;             // of recent answers, smoothed; what a full queue tells a client to wait
+  std::mt19937_64 random{std::random_device{}()};
+
+  std::string random_hex(std::size_t digits) {
+    std::string text;
+    while (text.size() < digits) {
+      for (std::uint64_t bits = random(), i = 0; i < 16 && text.size() < digits; ++i, bits >>= 4)
+        text += "0123456789abcdef"[bits & 15];
+    }
+    return text;
+  }
+};
+
+// One connection from first byte to close: requests are read, routed and logged, one after another.
+asio::awaitable<void> run_session(std::shared_ptr<Connection> connection, App& app);
+
+}  // namespace k3::server

@@ -1,0 +1,20 @@
+// From the body of a chat completion to the ids of its prompt.
+#pragma once
+
+#include "model/text/chat_format.hpp"
+#include "server/app.hpp"
+#include "server/request_fields.hpp"
+
+namespace k3::server {
+
+struct ChatPrompt {
+  text::ChatRequest request;
+  std::vector<text::Segment> segments;
+  std::vector<text::TokenId> ids;
+  std::size_t opener = 0;      // of `ids`, those at the end that open the answer's first channel
+  std::size_t first_call = 0;  // tool calls already in the conversation
+};
+
+boost::system::result<ChatPrompt, ApiError> chat_prompt(const json::Value& body, const App& app);
+
+}  // namespace k3::server

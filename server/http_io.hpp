@@ -1,0 +1,80 @@
+// A request as the endpoints see it, and the exchange through which they answer it. No Beast here: only session.cpp knows how bytes
+// become a Request, and a response head is short enough to be written by hand.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/connection.hpp"
+
+namespace k3::server {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct Request {
+  std::string id;            // X-Request-Id, ours
+  std::string method, path;  // path without query, percent-decoded; "*" for OPTIONS *
+  std::string host;          // of the Host field or the absolute URI, with port if given
+  std::string origin, authorization, api_key;
+  std::string body;
+  bool http11 = true;
+  bool keep_alive = true;
+};
+
+struct Response {
+  unsigned status = 200;
+  std::string content_type = "application/json";
+  std::string body{};
+  Headers headers{};
+};
+
+// What goes wrong with a request, in OpenAI's words.
+struct ApiError {
+  unsigned status = 400;
+  std::string message{};
+  std::string param{};  // empty: null
+  std::string code{};   // empty: null
+  Headers headers{};    // of the response, e.g. Retry-After
+  // Numbers for programs, added to the error object.
+  std::vector<std::pair<std::string, std::int64_t>> details{};
+};
+std::string error_json(const ApiError& error);  // {"error":{...}}
+Response error_response(const ApiError& error);
+
+class Exchange {
+ public:
+  // Both outlive the exchange.
+  Exchange(Connection& connection, Request request) : connection_(connection), request_(std::move(request)) {}
+
+  const Request& request() const { return request_; }
+  // The body is wanted once; a generation that runs for hours must not hold it.
+  std::string take_body() { return std::move(request_.body); }
+  Connection& connection() { return connection_; }
+
+  // Exactly one of these two answers a request. `response` must outlive the call.
+  asio::awaitable<void> respond(const Response& response);
+  asio::awaitable<bool> open_stream(const Response& head);
+
+  asio::awaitable<bool> chunk(std::string_view data);  // one HTTP chunk in one write
+  asio::awaitable<bool> end_stream();
+  void abandon() { request_.keep_alive = false; }  // the connection is closed after this exchange
+
+  bool keep_alive() const { return request_.keep_alive && !connection_.broken(); }
+  bool answered() const { return status_ != 0; }
+
+  // For the log.
+  unsigned status() const { return status_; }
+  std::size_t prompt_tokens = 0, output_tokens = 0;
+  std::string_view outcome = "";  // finish reason or why there is none
+
+ private:
+  std::string head(const Response& response, std::string_view length_field) const;
+
+  Connection& connection_;
+  Request request_;
+  unsigned status_ = 0;
+};
+
+}  // namespace k3::server

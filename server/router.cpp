@@ -1,0 +1,91 @@
+#include "server/router.hpp"
+
+#include "server/endpoints.hpp"
+
+namespace k3::server {
+namespace {
+
+struct Route {
+  bool post;
+  std::string_view path;
+  bool open;         // asks for no key
+  bool needs_model;  // is refused while the model loads and while the server drains
+  Response (*answer)(const Request&, App&);
+  asio::awaitable<void> (*run)(Exchange&, App&);
+};
+
+constexpr Route kRoutes[] = {
+    {true, "/v1/chat/completions", false, true, nullptr, chat_completions},
+    {true, "/v1/completions", false, true, nullptr, completions},
+    {true, "/tokenize", false, true, tokenize, nullptr},
+    {true, "/detokenize", false, true, detokenize, nullptr},
+    {true, "/apply-template", false, true, apply_template, nullptr},
+    {false, "/v1/models", false, true, list_models, nullptr},
+    {false, "/health", true, false, health, nullptr},
+    {false, "/livez", true, false, livez, nullptr},
+    {false, "/readyz", true, false, readyz, nullptr},
+};
+constexpr Route kOneModel{false, "/v1/models/", false, true, one_model, nullptr};
+// Without a key: the page itself is no secret, and a browser could not send one when it is opened.
+constexpr Route kStatic{false, "", true, false, static_file, nullptr};
+
+const Route* find_route(std::string_view path) {
+  for (const auto& route : kRoutes) {
+    if (route.path == path) return &route;
+  }
+  if (path.starts_with(kOneModel.path) && path.size() > kOneModel.path.size()) return &kOneModel;
+  return has_static_file(path) ? &kStatic : nullptr;
+}
+
+std::string allowed_methods(const Route& route) { return route.post ? "POST, OPTIONS" : "GET, HEAD, OPTIONS"; }
+
+bool method_fits(const Route& route, std::string_view method) {
+  return route.post ? method == "POST" : method == "GET" || method == "HEAD";
+}
+
+}  // namespace
+
+std::optional<ApiError> admit(const Request& request, const App& app) {
+  if (auto refusal = app.access.check_site(request)) return refusal;
+  // A preflight carries no key and does nothing.
+  if (request.method == "OPTIONS") return std::nullopt;
+  const Route* route = find_route(request.path);
+  if (route == nullptr || !route->open) {
+    if (auto refusal = app.access.check_key(request)) return refusal;
+  }
+  if (route == nullptr) return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
+  if (!method_fits(*route, request.method)) {
+    return ApiError{.status = 405,
+                    .message = "this path answers " + allowed_methods(*route),
+                    .code = "method_not_allowed",
+                    .headers = {{"Allow", allowed_methods(*route)}}};
+  }
+  if (!route->needs_model) return std::nullopt;
+  if (app.draining) {
+    return ApiError{
+        .status = 503, .message = "the server is shutting down", .code = "shutting_down", .headers = {{"Retry-After", "10"}}};
+  }
+  if (!app.model) {
+    return ApiError{
+        .status = 503, .message = "the model is still loading", .code = "model_loading", .headers = {{"Retry-After", "10"}}};
+  }
+  return std::nullopt;
+}
+
+asio::awaitable<void> dispatch(Exchange& exchange, App& app) {
+  const Route* route = find_route(exchange.request().path);
+  Response response;
+  if (exchange.request().method == "OPTIONS") {
+    response = Response{.status = 204,
+                        .content_type = "",
+                        .headers = {{"Allow", route != nullptr ? allowed_methods(*route) : "GET, HEAD, POST, OPTIONS"}}};
+  } else if (route->run != nullptr) {
+    co_await route->run(exchange, app);
+    co_return;
+  } else {
+    response = route->answer(exchange.request(), app);
+  }
+  co_await exchange.respond(response);
+}
+
+}  // namespace k3::server

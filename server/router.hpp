@@ -1,0 +1,14 @@
+// Which request goes where, and which goes nowhere.
+#pragma once
+
+#include "server/app.hpp"
+
+namespace k3::server {
+
+// What can be refused on sight of the head, before any of the body is read.
+std::optional<ApiError> admit(const Request& request, const App& app);
+
+// Answers an admitted request. Both outlive the call.
+asio::awaitable<void> dispatch(Exchange& exchange, App& app);
+
+}  // namespace k3::server

@@ -1,0 +1,74 @@
+// The HTTP server. It binds before the model loads, answers 503 until it is given one, and drains when told to stop.
+//
+//   auto server = Server::bind(options);            // a busy port fails here, before hours of loading
+//   if (!server) ...;
+//   (*server)->start();                             // own thread; /livez 200, /health and /readyz 503
+//   fmt::print("listening on {}\n", (*server)->url());
+//   auto actor = Actor::start(...);                 // slow
+//   (*server)->set_model(std::move(actor), std::move(tokenizer));
+//   return run_until_signal(**server);              // first SIGTERM/SIGINT drains and returns 0; a second one kills the process
+//
+// Destroy the Server before (or together with) what it was given; it keeps shared ownership of both.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/text/tokenizer.hpp"
+#include "model/ticket.hpp"
+#include "server/limits.hpp"
+
+namespace k3::server {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";  // a numeric address, or "localhost"
+  std::uint16_t port = 8080;       // 0: a free one, see Server::port()
+  // Lines `NAME KEY` (or just `KEY`); `#` starts a comment. Empty path: no key is asked for, and then only loopback may be bound.
+  std::filesystem::path api_key_file;
+  // Further names (without port) that a Host header may carry; loopback names always may. On a non-loopback bind, where a key
+  // guards the server, any Host is taken unless this list is non-empty.
+  std::vector<std::string> allowed_hosts;
+  std::chrono::milliseconds ping_interval{10'000};   // comments that keep a silent stream alive; 0: off
+  std::chrono::milliseconds drain_deadline{30'000};  // running answers may finish within it
+  bool log_requests = true;                          // a line per request, without bodies, to spdlog's default logger
+  Limits limits{};
+};
+
+class Server {
+ public:
+  // Reads the key file, binds and listens. Errors: io (port in use, ...), invalid_argument (open bind without a key, bad key file).
+  static Result<std::unique_ptr<Server>> bind(ServerOptions options);
+  // Stops at once if it still runs: cancels all answers and joins the thread.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  std::uint16_t port() const;
+  std::string url() const;  // "http://127.0.0.1:8080"
+
+  void start();
+  // From here on requests are answered. Any thread, after start(). Both must be non-null.
+  void set_model(std::shared_ptr<Model> model, std::shared_ptr<const text::Tokenizer> tokenizer);
+
+  // New requests get 503 with Retry-After; running ones may finish until the deadline, then they are cancelled. Returns at once;
+  // any thread, any number of times (a later call may shorten the deadline).
+  void drain(std::chrono::milliseconds deadline);
+  // Until the server has ended, after drain().
+  void wait();
+
+ private:
+  friend int run_until_signal(Server& server);
+  struct State;
+  explicit Server(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Blocks until SIGTERM or SIGINT has been received and the server has drained (ServerOptions::drain_deadline); returns 0. After the
+// first signal both have their default action again, so the next one ends the process at once. Before this call (while the model
+// loads) signals have whatever action the process gave them.
+int run_until_signal(Server& server);
+
+}  // namespace k3::server

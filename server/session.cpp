@@ -1,0 +1,246 @@
+// From bytes to requests: the only place that knows Beast's HTTP parser. Whatever is refused before its body has been read ends the
+// connection, because what follows on it cannot be told from the unread body.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <array>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "server/app.hpp"
+#include "server/job_run.hpp"
+#include "server/router.hpp"
+
+namespace k3::server {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = beast::http;
+using boost::system::error_code;
+using Parser = http::request_parser<http::string_body>;
+
+enum class Got { message, refusal, nothing };  // nothing: the peer has closed, or said nothing for too long
+
+// What a failed read means for the peer.
+Got judge(const Connection& connection, const error_code& error, ApiError& refusal) {
+  const Limits& limits = connection.limits();
+  if (connection.expired()) {
+    refusal = {.status = 408, .message = "the request did not arrive in time", .code = "request_timeout"};
+  } else if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    refusal = {.status = 431,
+               .message = fmt::format("headers may have at most {} bytes", limits.header_bytes),
+               .code = "headers_too_large"};
+  } else if (error == http::error::body_limit) {
+    refusal = {
+        .status = 413, .message = fmt::format("a body may have at most {} bytes", limits.body_bytes), .code = "body_too_large"};
+  } else if (error == http::error::bad_version) {
+    refusal = {.status = 505, .message = "only HTTP/1.0 and HTTP/1.1 are spoken here", .code = "http_version"};
+  } else if (error == http::error::end_of_stream || error == http::error::partial_message ||
+             error.category() != http::make_error_code(http::error::bad_field).category()) {
+    return Got::nothing;
+  } else {
+    refusal = {.status = 400, .message = "malformed HTTP request: " + error.message(), .code = "bad_request"};
+  }
+  return Got::refusal;
+}
+
+asio::awaitable<Got> read_head(Connection& connection, beast::flat_buffer& buffer, Parser& parser, bool first, ApiError& refusal) {
+  const Limits& limits = connection.limits();
+  if (buffer.size() == 0) {
+    // A fresh connection is expected to say something soon; a kept one may be silent for longer.
+    connection.arm(first ? limits.header_deadline : limits.idle);
+    const auto space = buffer.prepare(4096);
+    const auto read = co_await connection.socket().async_read_some(space, kAsTuple);
+    connection.disarm();
+    if (std::get<0>(read)) co_return Got::nothing;
+    buffer.commit(std::get<1>(read));
+  }
+  connection.arm(limits.header_deadline);
+  const auto read = co_await http::async_read_header(connection.socket(), buffer, parser, kAsTuple);
+  connection.disarm();
+  if (std::get<0>(read)) co_return judge(connection, std::get<0>(read), refusal);
+  co_return Got::message;
+}
+
+// A promise of memory for a body of `bytes`; what all bodies may take together is bounded.
+class BodyShare {
+ public:
+  BodyShare(App& app, std::size_t bytes) : app_(app), bytes_(bytes) { app_.body_bytes += bytes_; }
+  ~BodyShare() { app_.body_bytes -= bytes_; }
+  BodyShare(const BodyShare&) = delete;
+  BodyShare& operator=(const BodyShare&) = delete;
+  bool fits() const { return app_.body_bytes <= app_.options.limits.bodies_bytes; }
+
+ private:
+  App& app_;
+  std::size_t bytes_;
+};
+
+asio::awaitable<Got> read_body(Connection& connection, App& app, beast::flat_buffer& buffer, Parser& parser, ApiError& refusal) {
+  if (parser.is_done()) co_return Got::message;
+  const auto declared = parser.content_length();
+  const BodyShare share(app, declared ? static_cast<std::size_t>(*declared) : connection.limits().body_bytes);
+  if (!share.fits()) {
+    refusal = {.status = 503, .message = "too many uploads at once", .code = "busy", .headers = {{"Retry-After", "5"}}};
+    co_return Got::refusal;
+  }
+  if (!parser.get()[http::field::expect].empty()) {
+    const bool told = co_await connection.write("HTTP/1.1 100 Continue\r\n\r\n");
+    if (!told) co_return Got::nothing;
+  }
+  connection.arm(connection.limits().body_deadline);
+  const auto read = co_await http::async_read(connection.socket(), buffer, parser, kAsTuple);
+  connection.disarm();
+  if (std::get<0>(read)) co_return judge(connection, std::get<0>(read), refusal);
+  co_return Got::message;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char low = static_cast<char>(c | 0x20);
+  return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
+}
+
+// The path of a request target, decoded; false for a broken escape or an escaped NUL.
+bool decode_path(std::string_view target, std::string& path) {
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (target[i] != '%') {
+      path += target[i];
+      continue;
+    }
+    const int high = i + 2 < target.size() ? hex_digit(target[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(target[i + 2]) : -1;
+    if (low < 0 || high * 16 + low == 0) return false;
+    path += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return true;
+}
+
+std::string text_of(beast::string_view view) { return std::string(view.data(), view.size()); }
+
+// From the parsed head to a Request, or what is wrong with it that Beast takes for right.
+std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Request& request) {
+  const auto& head = parser.get();
+  const auto refuse = [](std::string message) {
+    return ApiError{.status = 400, .message = std::move(message), .code = "bad_request"};
+  };
+  request.method = text_of(head.method_string());
+  request.http11 = head.version() >= 11;
+  request.keep_alive = request.http11 && head.keep_alive();
+  request.origin = text_of(head[http::field::origin]);
+  request.authorization = text_of(head[http::field::authorization]);
+  request.api_key = text_of(head["x-api-key"]);
+  request.host = text_of(head[http::field::host]);
+  std::string target = text_of(head.target());
+  if (target.starts_with("http://")) {
+    // The absolute form; its authority overrides the Host field (RFC 9112 3.2.2).
+    const std::size_t slash = target.find('/', 7);
+    request.host = target.substr(7, slash == std::string::npos ? slash : slash - 7);
+    target = slash == std::string::npos ? "/" : target.substr(slash);
+  }
+  if (!decode_path(std::string_view(target).substr(0, target.find('?')), request.path))
+    return refuse("malformed escape in the path");
+  if (static_cast<std::size_t>(std::distance(head.begin(), head.end())) > limits.header_fields) {
+    return ApiError{
+        .status = 431, .message = fmt::format("at most {} header fields", limits.header_fields), .code = "headers_too_large"};
+  }
+  if (head.count(http::field::host) > 1 || (request.http11 && head.count(http::field::host) == 0))
+    return refuse("exactly one Host field is needed");
+  if (head.count(http::field::content_length) > 1) return refuse("more than one Content-Length");
+  if (head.count(http::field::transfer_encoding) > 0 &&
+      (!request.http11 || !beast::iequals(head[http::field::transfer_encoding], "chunked"))) {
+    return refuse("the only transfer encoding understood is chunked");
+  }
+  const auto expect = head[http::field::expect];
+  if (!expect.empty() && !beast::iequals(expect, "100-continue")) {
+    return ApiError{.status = 417, .message = "the only expectation met is 100-continue", .code = "expectation_failed"};
+  }
+  return std::nullopt;
+}
+
+// A path is a stranger's text: it must not be able to forge a line of the log.
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text.substr(0, 200)) result += c > ' ' && c < 0x7f ? c : '?';
+  return result;
+}
+
+void log_request(const Exchange& exchange, Clock::time_point began) {
+  const auto& request = exchange.request();
+  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  spdlog::info("{} {} {} {} {:.3f}s prompt={} output={} {}", request.id, printable(request.method), printable(request.path),
+               exchange.status(), seconds, exchange.prompt_tokens, exchange.output_tokens, exchange.outcome);
+}
+
+// Closing a socket that still has unread input makes the kernel reset the connection, which can take the response with it. So: say
+// that nothing more will come, and read away what the peer still sends, for a moment.
+asio::awaitable<void> linger(Connection& connection) {
+  error_code ignored;
+  connection.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  std::array<char, 4096> scratch;
+  const auto space = asio::buffer(scratch);
+  connection.arm(connection.limits().linger);
+  while (!connection.expired()) {
+    const auto read = co_await connection.socket().async_read_some(space, kAsTuple);
+    if (std::get<0>(read)) break;
+  }
+  connection.disarm();
+}
+
+// One request and its response; whether another may follow.
+asio::awaitable<bool> serve_one(Connection& connection, App& app, beast::flat_buffer& buffer, bool first) {
+  Parser parser;
+  parser.header_limit(static_cast<std::uint32_t>(app.options.limits.header_bytes));
+  parser.body_limit(app.options.limits.body_bytes);
+  ApiError refusal;
+  Got got = co_await read_head(connection, buffer, parser, first, refusal);
+  if (got == Got::nothing) co_return false;
+  const auto began = Clock::now();
+  Request request;
+  request.id = "req-" + app.random_hex(16);
+  auto wrong = got == Got::message ? describe(parser, app.options.limits, request) : std::optional<ApiError>(refusal);
+  if (!wrong) wrong = admit(request, app);
+  if (wrong) {
+    got = Got::refusal;
+    refusal = std::move(*wrong);
+  } else {
+    got = co_await read_body(connection, app, buffer, parser, refusal);
+  }
+  if (got == Got::nothing) co_return false;
+  request.keep_alive = request.keep_alive && parser.is_done() && !app.draining;
+  if (got == Got::message) request.body = std::move(parser.get().body());
+  connection.busy = true;
+  Exchange exchange(connection, std::move(request));
+  if (got == Got::message) {
+    co_await dispatch(exchange, app);
+  } else {
+    const Response response = error_response(refusal);
+    co_await exchange.respond(response);
+  }
+  if (app.options.log_requests) log_request(exchange, began);
+  if (exchange.keep_alive() && !app.draining) {
+    connection.busy = false;
+    co_return true;
+  }
+  if (!connection.broken()) co_await linger(connection);
+  co_return false;
+}
+
+}  // namespace
+
+asio::awaitable<void> run_session(std::shared_ptr<Connection> connection, App& app) {
+  // Room for the largest head plus what is read ahead of it; what a client pipelines beyond that stays in the kernel.
+  beast::flat_buffer buffer(app.options.limits.header_bytes + 64 * 1024);
+  bool first = true;
+  bool more = true;
+  while (more) {
+    more = co_await serve_one(*connection, app, buffer, first);
+    first = false;
+  }
+  connection->close();
+}
+
+}  // namespace k3::server

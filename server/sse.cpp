@@ -1,0 +1,39 @@
+#include "server/sse.hpp"
+
+namespace k3::server {
+
+asio::awaitable<bool> SseStream::open(Headers headers) {
+  Response head{.content_type = "text/event-stream", .headers = std::move(headers)};
+  head.headers.emplace_back("Cache-Control", "no-cache, no-transform");
+  head.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold the whole stream back
+  if (!co_await exchange_.open_stream(head)) co_return false;
+  // Some clients and proxies count the time to the first byte of the body, not of the head.
+  const bool written = co_await ping();
+  co_return written;
+}
+
+asio::awaitable<bool> SseStream::data(std::string_view json) {
+  std::string event = "data: ";
+  event.append(json).append("\n\n");
+  last_write_ = Clock::now();
+  const bool written = co_await exchange_.chunk(event);
+  co_return written;
+}
+
+asio::awaitable<bool> SseStream::ping() {
+  last_write_ = Clock::now();
+  const bool written = co_await exchange_.chunk(": ping\n\n");
+  co_return written;
+}
+
+asio::awaitable<bool> SseStream::done() {
+  if (!co_await data("[DONE]")) co_return false;
+  const bool written = co_await exchange_.end_stream();
+  co_return written;
+}
+
+Clock::time_point SseStream::ping_due() const {
+  return interval_.count() > 0 ? last_write_ + interval_ : Clock::now() + std::chrono::hours(1);
+}
+
+}  // namespace k3::server

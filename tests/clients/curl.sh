@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# curl.sh K3: what a person with curl sees of `k3 serve bundled`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/clients/serve.sh
+
+start_server "$1" bundled
+json=(-H 'Content-Type: application/json')
+question='{"messages":[{"role":"user","content":"What is the capital of France?"}],"temperature":0'
+
+curl -sSN --max-time 60 "$url/v1/chat/completions" "${json[@]}" -d "$question,\"stream\":true}" >"$work/stream"
+tail -n 3 "$work/stream" | grep -qx 'data: \[DONE\]' || complain "the stream does not end with [DONE]: $(tail -c 300 "$work/stream")"
+thinking="$(grep -n '"reasoning_content":"' "$work/stream" | tail -n 1 | cut -d: -f1)"
+answer="$(grep -n '"content":"[^"]' "$work/stream" | head -n 1 | cut -d: -f1)"
+# "reasoning_content" does not match '"content":', since a quote stands before the name.
+[[ -n "$thinking" && -n "$answer" && "$thinking" -lt "$answer" ]] ||
+  complain "thinking does not come before the answer (lines ${thinking:-none} and ${answer:-none})"
+
+curl -sS --max-time 60 "$url/v1/chat/completions" "${json[@]}" -d "$question}" >"$work/whole"
+grep -q Paris "$work/whole" || complain "the capital of France: $(cat "$work/whole")"
+
+for path in /health /livez /readyz /v1/models /; do
+  curl -fsS --max-time 10 -o "$work/body" "$url$path" || complain "GET $path"
+done
+grep -qi '<!doctype html>' "$work/body" || complain "the page at / is no page"
+
+status() { curl -sS --max-time 10 -o "$work/body" -w '%{http_code}' "$@"; }
+[[ "$(status "$url/nowhere")" == 404 ]] || complain "an unknown path is not 404"
+[[ "$(status -X DELETE "$url/v1/chat/completions")" == 405 ]] || complain "a wrong method is not 405"
+[[ "$(status "$url/v1/chat/completions" "${json[@]}" -d '{"messages":')" == 400 ]] || complain "half a JSON document is not 400"
+grep -q '"error"' "$work/body" || complain "an error is not in OpenAI's shape: $(cat "$work/body")"
+[[ "$(status -H 'Host: evil.example' "$url/v1/models")" == 4?? ]] || complain "a foreign Host is served"
+
+# The port is taken: a second server has to say so before it loads anything.
+code=0
+timeout 60 "$1" serve bundled --port "${url##*:}" >"$work/second" 2>&1 </dev/null || code=$?
+[[ "$code" -eq 1 ]] || complain "a second server on the port ended with $code, not 1: $(cat "$work/second")"
+
+stop_server
+echo "curl: all fine"

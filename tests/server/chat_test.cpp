@@ -1,0 +1,311 @@
+#include <fstream>
+
+#include "tests/catch.hpp"
+#include "tests/server/harness.hpp"
+
+using namespace k3;
+using namespace k3::test;
+
+namespace {
+
+std::string text_of(const json::Value& object, std::string_view key) {
+  const json::Value* value = object.find(key);
+  return value == nullptr ? std::string() : value->text;
+}
+
+struct Call {
+  std::string id, name, arguments;
+  bool operator==(const Call&) const = default;
+};
+
+struct Message {
+  std::string reasoning, content, finish;
+  std::vector<Call> calls;
+  std::int64_t completion_tokens = 0, prompt_tokens = 0;
+  bool operator==(const Message&) const = default;
+};
+
+Message from_whole(const json::Value& answer) {
+  Message result;
+  const auto& choice = answer.find("choices")->items.at(0);
+  const auto& message = *choice.find("message");
+  CHECK(text_of(message, "role") == "assistant");
+  result.reasoning = text_of(message, "reasoning_content");
+  result.content = text_of(message, "content");
+  result.finish = text_of(choice, "finish_reason");
+  if (const json::Value* calls = message.find("tool_calls")) {
+    for (const auto& call : calls->items) {
+      CHECK(text_of(call, "type") == "function");
+      result.calls.push_back(
+          {text_of(call, "id"), text_of(*call.find("function"), "name"), text_of(*call.find("function"), "arguments")});
+    }
+  }
+  const auto& usage = *answer.find("usage");
+  result.completion_tokens = usage.find("completion_tokens")->as_int().value();
+  result.prompt_tokens = usage.find("prompt_tokens")->as_int().value();
+  CHECK(usage.find("total_tokens")->as_int().value() == result.completion_tokens + result.prompt_tokens);
+  return result;
+}
+
+void take_call(Message& result, const json::Value& call) {
+  const auto index = static_cast<std::size_t>(call.find("index")->as_int().value());
+  const auto& function = *call.find("function");
+  if (index == result.calls.size()) {
+    // The first delta of a call names everything and holds no argument yet, later ones hold nothing else.
+    CHECK(text_of(call, "type") == "function");
+    CHECK(!text_of(call, "id").empty());
+    CHECK(text_of(function, "arguments").empty());
+    result.calls.push_back({text_of(call, "id"), text_of(function, "name"), ""});
+    return;
+  }
+  REQUIRE(index + 1 == result.calls.size());
+  CHECK(call.members.size() == 2);
+  CHECK(function.members.size() == 1);
+  result.calls[index].arguments += text_of(function, "arguments");
+}
+
+// Checks the rules that clients were seen to depend on, chunk by chunk, and puts the message together.
+Message from_stream(const Reply& reply, bool with_usage) {
+  CHECK(reply.status == 200);
+  CHECK(reply.complete);
+  CHECK(reply.headers.at("content-type") == "text/event-stream");
+  CHECK(reply.headers.at("cache-control") == "no-cache, no-transform");
+  CHECK(reply.headers.at("x-accel-buffering") == "no");
+  CHECK(reply.chunks.at(0).starts_with(":"));
+  auto events = reply.events();
+  REQUIRE(events.size() >= 3);
+  REQUIRE(events.back() == "[DONE]");
+  events.pop_back();
+  Message result;
+  std::string id;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    INFO(events[i]);
+    const auto chunk = json::parse(events[i]).value();
+    CHECK(text_of(chunk, "object") == "chat.completion.chunk");
+    CHECK(text_of(chunk, "model") == "scripted");
+    CHECK(text_of(chunk, "system_fingerprint") == "fp-test");
+    CHECK(text_of(chunk, "id").starts_with("chatcmpl-"));
+    CHECK((i == 0 || text_of(chunk, "id") == id));
+    id = text_of(chunk, "id");
+    const json::Value* choices = chunk.find("choices");
+    REQUIRE(choices != nullptr);
+    if (with_usage && i + 1 == events.size()) {
+      CHECK(choices->items.empty());
+      result.completion_tokens = chunk.find("usage")->find("completion_tokens")->as_int().value();
+      result.prompt_tokens = chunk.find("usage")->find("prompt_tokens")->as_int().value();
+      continue;
+    }
+    REQUIRE(choices->items.size() == 1);
+    CHECK(chunk.find("usage") == nullptr);
+    const auto& choice = choices->items[0];
+    const auto& delta = *choice.find("delta");
+    CHECK((delta.find("role") != nullptr) == (i == 0));
+    for (const auto& member : delta.members) CHECK(!member.value.is_null());
+    REQUIRE(result.finish.empty());
+    result.finish = text_of(choice, "finish_reason");
+    CHECK((result.finish.empty() || delta.members.empty()));
+    result.reasoning += text_of(delta, "reasoning_content");
+    result.content += text_of(delta, "content");
+    if (const json::Value* calls = delta.find("tool_calls")) take_call(result, calls->items.at(0));
+  }
+  CHECK((result.finish == "stop" || result.finish == "length" || result.finish == "tool_calls"));
+  return result;
+}
+
+Message whole(World& world, const std::string& body) {
+  const Reply reply = world.post("/v1/chat/completions", body);
+  INFO(reply.body);
+  REQUIRE(reply.status == 200);
+  CHECK(reply.headers.at("content-type") == "application/json");
+  return from_whole(reply.json());
+}
+
+std::string streaming(std::string body) {
+  body.pop_back();
+  return body + R"(,"stream":true,"stream_options":{"include_usage":true}})";
+}
+
+}  // namespace
+
+TEST_CASE("recorded conversations come out as recorded, streamed and not") {
+  World world;
+  std::ifstream file(K3_TEST_DATA "/mini_transcripts.jsonl");
+  std::size_t count = 0;
+  for (std::string line; std::getline(file, line); ++count) {
+    const auto record = json::parse(line).value();
+    Script script;
+    for (const auto& id : record.find("generated_ids")->items) script.ids.push_back(static_cast<std::int32_t>(id.as_int().value()));
+    world.model->script(script);
+    std::string body;
+    json::Writer(body).value(*record.find("request"));
+    INFO(body);
+    const Message message = whole(world, body);
+    const auto prompt = world.model->last_job().prompt;
+    const auto& recorded = record.find("prompt_ids")->items;
+    REQUIRE(prompt.size() == recorded.size());
+    for (std::size_t i = 0; i < prompt.size(); ++i) REQUIRE(prompt[i] == recorded[i].as_int().value());
+    const auto& expected = *record.find("message");
+    CHECK(message.content == text_of(expected, "content"));
+    CHECK(message.reasoning == text_of(expected, "reasoning_content"));
+    CHECK(message.finish == text_of(record, "finish_reason"));
+    CHECK(message.completion_tokens == static_cast<std::int64_t>(script.ids.size()));
+    CHECK(message.prompt_tokens == static_cast<std::int64_t>(prompt.size()) - 3);
+    const json::Value* calls = expected.find("tool_calls");
+    REQUIRE(message.calls.size() == (calls == nullptr ? 0 : calls->items.size()));
+    for (std::size_t i = 0; i < message.calls.size(); ++i) {
+      const auto& function = *calls->items[i].find("function");
+      CHECK(message.calls[i].name == text_of(function, "name"));
+      std::string got, wanted;
+      json::Writer(got).value(json::parse(message.calls[i].arguments).value());
+      json::Writer(wanted).value(json::parse(text_of(function, "arguments")).value());
+      CHECK(got == wanted);
+    }
+    CHECK(from_stream(world.post("/v1/chat/completions", streaming(body)), true) == message);
+  }
+  CHECK(count == 40);
+}
+
+TEST_CASE("streamed and whole answers agree wherever the output is cut") {
+  World world;
+  const auto ids = plain_output("smile 😀, 汉字 & <tag> \\ \" \n end");
+  for (std::size_t length = 0; length <= ids.size(); ++length) {
+    world.model->script({.ids = {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)}});
+    INFO(length);
+    const Message message = whole(world, chat_body());
+    CHECK(message.finish == (length == ids.size() ? "stop" : "length"));
+    CHECK(from_stream(world.post("/v1/chat/completions", streaming(chat_body())), true) == message);
+  }
+}
+
+TEST_CASE("stop strings end the answer and the job") {
+  World world;
+  world.model->script({.ids = plain_output("alpha beta gamma")});
+  const Message message = whole(world, chat_body(R"("stop":["zzz"," gam"])"));
+  CHECK(message.content == "alpha beta");
+  CHECK(message.finish == "stop");
+  CHECK(from_stream(world.post("/v1/chat/completions", streaming(chat_body(R"("stop":" gam")"))), true) == message);
+  // A stop string that only the thinking holds stops nothing.
+  CHECK(whole(world, chat_body(R"("stop":"hm")")).content == "alpha beta gamma");
+  // An endless answer is stopped in the middle of its run.
+  world.model->script(
+      {.ids = world.tokenizer->encode("<|close|>think<|sep|><|open|>response<|sep|> halt", true).value(), .endless = true});
+  CHECK(whole(world, chat_body(R"("stop":"halt")")).finish == "stop");
+  world.model->wait_cancelled(1);
+}
+
+TEST_CASE("usage and timings") {
+  World world;
+  world.model->script({.ids = plain_output("x")});
+  const auto answer = world.chat().json();
+  const auto& usage = *answer.find("usage");
+  CHECK(usage.find("prompt_tokens_details")->find("cached_tokens")->as_int().value() == 0);
+  CHECK(usage.find("completion_tokens_details")->find("reasoning_tokens")->as_int().value() >= 1);
+  const auto& timings = *answer.find("timings");
+  CHECK(timings.find("queued_ms")->as_double().value() == 250);
+  CHECK(timings.find("prompt_ms")->as_double().value() == 500);
+  CHECK(timings.find("predicted_ms")->as_double().value() == 1000);
+  // Without being asked for, no chunk has usage or empty choices.
+  for (const auto& event : world.chat("", true).events()) {
+    CHECK(event.find("\"usage\"") == std::string::npos);
+    CHECK(event.find("\"choices\":[]") == std::string::npos);
+  }
+}
+
+TEST_CASE("sampling fields reach the job") {
+  World world;
+  world.model->script({.ids = plain_output("x")});
+  REQUIRE(
+      world
+          .chat(R"("temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.125,"seed":-3,"repeat_penalty":1.5,"presence_penalty":-1,)"
+                R"("frequency_penalty":2,"logit_bias":{"5":-100,"7":1.5},"max_tokens":9,"max_completion_tokens":8)")
+          .status == 200);
+  const Job job = world.model->last_job();
+  CHECK(job.sampling.temperature == 0.5F);
+  CHECK(job.sampling.top_p == 0.25F);
+  CHECK(job.sampling.top_k == 7);
+  CHECK(job.sampling.min_p == 0.125F);
+  CHECK(job.sampling.seed == static_cast<std::uint64_t>(-3));
+  CHECK(job.sampling.repetition_penalty == 1.5F);
+  CHECK(job.sampling.presence_penalty == -1.0F);
+  CHECK(job.sampling.frequency_penalty == 2.0F);
+  CHECK(job.sampling.logit_bias == std::vector<std::pair<std::int32_t, float>>{{5, -100.0F}, {7, 1.5F}});
+  CHECK(job.max_tokens == 8);
+  REQUIRE(world.chat(R"("top_k":-1,"seed":null,"max_completion_tokens":null,"max_tokens":9)").status == 200);
+  CHECK(world.model->last_job().sampling.top_k == 0);
+  CHECK(world.model->last_job().max_tokens == 9);
+  const auto& control = world.tokenizer->control();
+  CHECK(world.model->last_job().stop_ids == std::vector<std::int32_t>{control.end_of_message, control.end_of_sequence});
+}
+
+TEST_CASE("tool calls of the history are counted on") {
+  World world;
+  const std::string history =
+      R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"","tool_calls":[{"id":"f_0","type":"function",)"
+      R"("function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"f_0","content":"1"}],)"
+      R"("tools":[{"type":"function","function":{"name":"f","parameters":{}}}]})";
+  world.model->script(
+      {.ids = world.tokenizer
+                  ->encode("<|close|>think<|sep|><|open|>response<|sep|><|close|>response<|sep|><|open|>tools<|sep|>"
+                           "<|open|>call tool=\"f\" index=\"1\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
+                           "<|close|>message<|sep|><|end_of_msg|>",
+                           true)
+                  .value()});
+  const Message message = whole(world, history);
+  REQUIRE(message.calls.size() == 1);
+  CHECK(message.calls[0].id == "f_1");
+  CHECK(message.finish == "tool_calls");
+}
+
+TEST_CASE("what is not enforced is said") {
+  World world;
+  world.model->script({.ids = plain_output("{}")});
+  CHECK(world.chat(R"("response_format":{"type":"json_object"})").headers.at("x-k3-warnings") ==
+        "response_format is rendered into the prompt but not enforced");
+  CHECK(!world.chat(R"("response_format":{"type":"text"})").headers.contains("x-k3-warnings"));
+  const Reply clamped = world.chat(R"("max_tokens":100000000)", true);
+  CHECK(clamped.headers.at("x-k3-warnings").find("max_tokens was lowered") == 0);
+}
+
+TEST_CASE("progress of the prompt, if asked for") {
+  World world;
+  world.model->script({.ids = plain_output("x")});
+  const auto events = world.chat(R"("return_progress":true)", true).events();
+  const auto first = json::parse(events.at(1)).value();
+  REQUIRE(first.find("prompt_progress") != nullptr);
+  CHECK(first.find("choices")->items.size() == 1);
+  CHECK(first.find("prompt_progress")->find("total")->as_int().value() ==
+        static_cast<std::int64_t>(world.model->last_job().prompt.size()));
+}
+
+TEST_CASE("text completions") {
+  World world;
+  const auto ids = world.tokenizer->encode("one two three", false).value();
+  world.model->script({.ids = ids});
+  const auto answer = world.post("/v1/completions", R"({"prompt":"count","max_tokens":100})").json();
+  CHECK(text_of(answer, "object") == "text_completion");
+  CHECK(text_of(answer, "id").starts_with("cmpl-"));
+  CHECK(text_of(answer.find("choices")->items.at(0), "text") == "one two three");
+  CHECK(text_of(answer.find("choices")->items.at(0), "finish_reason") == "length");
+  CHECK(world.model->last_job().prompt == world.tokenizer->encode("count", false).value());
+  const Reply stream =
+      world.post("/v1/completions", R"({"prompt":[1,2,3],"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}})");
+  std::string text;
+  auto events = stream.events();
+  CHECK(events.back() == "[DONE]");
+  events.pop_back();
+  for (const auto& event : events) {
+    const auto chunk = json::parse(event).value();
+    for (const auto& choice : chunk.find("choices")->items) text += text_of(choice, "text");
+  }
+  CHECK(text == "one two three");
+  CHECK(json::parse(events.back()).value().find("usage")->find("prompt_tokens")->as_int().value() == 3);
+  CHECK(world.model->last_job().prompt == std::vector<std::int32_t>{1, 2, 3});
+  CHECK(world.post("/v1/completions", R"({"prompt":["one"]})").status == 200);
+  CHECK(world.model->last_job().max_tokens == 16);
+  CHECK(world.post("/v1/completions", R"({"prompt":"one two three four","stop":" th","max_tokens":99})")
+            .json()
+            .find("choices")
+            ->items[0]
+            .find("text")
+            ->text == "one two");
+}

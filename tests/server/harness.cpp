@@ -1,0 +1,358 @@
+#include "tests/server/harness.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/catch.hpp"
+
+namespace k3::test {
+namespace {
+
+// Only a broken test ever waits this long.
+constexpr std::chrono::seconds kPatience{30};
+
+}  // namespace
+
+ScriptedModel::ScriptedModel() : thread_([this] { run(); }) {}
+
+ScriptedModel::~ScriptedModel() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Result<void> ScriptedModel::submit(Job job, std::shared_ptr<Ticket> ticket) {
+  const std::lock_guard lock(mutex_);
+  if (queue_.size() >= queue_capacity) return fail(ErrorCode::overloaded, "the queue is full");
+  last_ = job;
+  ++submitted_;
+  ticket->push(Queued{queue_.size()});
+  queue_.push_back({std::move(job), std::move(ticket), script_});
+  changed_.notify_all();
+  return {};
+}
+
+void ScriptedModel::script(Script script) {
+  const std::lock_guard lock(mutex_);
+  script_ = std::move(script);
+}
+
+void ScriptedModel::release() {
+  const std::lock_guard lock(mutex_);
+  ++releases_;
+  changed_.notify_all();
+}
+
+void ScriptedModel::await(std::size_t& counter, std::size_t count) {
+  std::unique_lock lock(mutex_);
+  REQUIRE(changed_.wait_for(lock, kPatience, [&] { return counter >= count; }));
+}
+void ScriptedModel::wait_submitted(std::size_t count) { await(submitted_, count); }
+void ScriptedModel::wait_paused(std::size_t count) { await(paused_, count); }
+void ScriptedModel::wait_cancelled(std::size_t count) { await(cancelled_, count); }
+void ScriptedModel::wait_ended(std::size_t count) { await(ended_, count); }
+
+Job ScriptedModel::last_job() {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+std::size_t ScriptedModel::jobs_started() {
+  const std::lock_guard lock(mutex_);
+  return started_;
+}
+
+void ScriptedModel::count(std::size_t& counter) {
+  const std::lock_guard lock(mutex_);
+  ++counter;
+  changed_.notify_all();
+}
+
+bool ScriptedModel::pause(Ticket& ticket) {
+  std::stop_callback wake(ticket.stop_token(), [this] { changed_.notify_all(); });
+  std::unique_lock lock(mutex_);
+  ++paused_;
+  changed_.notify_all();
+  const std::size_t before = releases_;
+  // The callback above does not take the mutex, so its notification can fall between the check and the wait: look again now and
+  // then.
+  while (releases_ == before && !stopping_ && !ticket.stop_token().stop_requested())
+    changed_.wait_for(lock, std::chrono::milliseconds(5));
+  return !ticket.stop_token().stop_requested();
+}
+
+void ScriptedModel::run() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return;
+    if (queue_.front().script.pause == Phase::queued) {
+      // Stays in the queue meanwhile: a queued job is one that has not been taken.
+      const auto ticket = queue_.front().ticket;
+      lock.unlock();
+      pause(*ticket);
+      lock.lock();
+    }
+    Pending pending = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    play(pending);
+  }
+}
+
+void ScriptedModel::play(Pending& pending) {
+  Ticket& ticket = *pending.ticket;
+  const Script& script = pending.script;
+  const auto cancelled = [&] { return ticket.stop_token().stop_requested(); };
+  const auto give_up = [&] {
+    count(cancelled_);
+    ticket.push(Failed{fail(ErrorCode::cancelled, "cancelled")});
+  };
+  if (cancelled()) return give_up();
+  count(started_);
+  const std::size_t prompt = pending.job.prompt.size();
+  ticket.push(Prefill{0, prompt, 0});
+  if (script.pause == Phase::prefill && !pause(ticket)) return give_up();
+  ticket.push(Prefill{prompt, prompt, 0});
+  std::size_t sent = 0;
+  FinishReason reason = FinishReason::length;
+  while (sent < pending.job.max_tokens && (script.endless || sent < script.ids.size())) {
+    if (script.pause == Phase::decode && sent == script.pause_after && !pause(ticket)) return give_up();
+    if (cancelled()) return give_up();
+    if (script.fail_at == sent) {
+      ticket.push(Failed{script.error});
+      return count(ended_);
+    }
+    const std::int32_t id = script.ids[sent % script.ids.size()];
+    ticket.push(Token{id});
+    ++sent;
+    const auto& stops = pending.job.stop_ids;
+    if (std::find(stops.begin(), stops.end(), id) != stops.end()) {
+      reason = FinishReason::stop;
+      break;
+    }
+  }
+  ticket.push(Finished{reason, prompt, 0, sent, {0.25, 0.5, 1.0}});
+  count(ended_);
+}
+
+json::Value Reply::json() const {
+  auto value = json::parse(body);
+  INFO("body: " << body);
+  REQUIRE(value.has_value());
+  return std::move(*value);
+}
+
+std::vector<std::string> Reply::events() const {
+  std::vector<std::string> payloads;
+  for (const auto& chunk : chunks) {
+    INFO("chunk: " << chunk);
+    REQUIRE(chunk.ends_with("\n\n"));
+    REQUIRE(chunk.find("\n\n") == chunk.size() - 2);
+    if (chunk.starts_with(":")) continue;
+    REQUIRE(chunk.starts_with("data: "));
+    payloads.push_back(chunk.substr(6, chunk.size() - 8));
+  }
+  return payloads;
+}
+
+std::string Reply::error_field(std::string_view name) const {
+  const json::Value document = json();
+  const json::Value* error = document.find("error");
+  REQUIRE(error != nullptr);
+  const json::Value* field = error->find(name);
+  REQUIRE(field != nullptr);
+  return field->is_null() ? "null" : field->text;
+}
+
+Client::Client(std::uint16_t port, int receive_buffer) : descriptor_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
+  ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  // Or the second of two small sends waits for the first one's delayed acknowledgement.
+  const int at_once = 1;
+  ::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
+  if (receive_buffer > 0) ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+}
+
+Client::~Client() { close(); }
+
+bool Client::try_send(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+void Client::send(std::string_view bytes) { REQUIRE(try_send(bytes)); }
+
+bool Client::fill() {
+  char block[65536];
+  const auto got = ::recv(descriptor_, block, sizeof block, 0);
+  if (got <= 0) return false;
+  buffer_.append(block, static_cast<std::size_t>(got));
+  return true;
+}
+
+std::string Client::line() {
+  std::size_t end;
+  while ((end = buffer_.find("\r\n")) == std::string::npos) {
+    if (!fill()) return {};
+  }
+  const std::string text = buffer_.substr(0, end);
+  buffer_.erase(0, end + 2);
+  return text;
+}
+
+std::string Client::take(std::size_t count) {
+  while (buffer_.size() < count) {
+    if (!fill()) break;
+  }
+  std::string text = buffer_.substr(0, count);
+  buffer_.erase(0, count);
+  return text;
+}
+
+int Client::head(Reply& reply) {
+  const std::string status = line();
+  if (status.size() < 12) return 0;
+  reply.status = std::stoi(status.substr(9, 3));
+  for (std::string field = line(); !field.empty(); field = line()) {
+    const std::size_t colon = field.find(": ");
+    REQUIRE(colon != std::string::npos);
+    std::string name = field.substr(0, colon);
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    reply.headers[name] = field.substr(colon + 2);
+  }
+  return reply.status;
+}
+
+std::string Client::chunk() {
+  const std::string size = line();
+  if (size.empty()) return {};
+  std::string data = take(std::stoul(size, nullptr, 16));
+  take(2);
+  return data;
+}
+
+Reply Client::reply(bool head_only) {
+  Reply reply;
+  if (head(reply) == 0 || head_only || reply.status == 204 || reply.status == 100) return reply;
+  if (reply.headers.contains("content-length")) {
+    const std::size_t length = std::stoul(reply.headers["content-length"]);
+    reply.body = take(length);
+    reply.complete = reply.body.size() == length;
+  } else if (reply.headers.contains("transfer-encoding")) {
+    for (;;) {
+      const std::string size = line();
+      if (size.empty()) break;
+      const std::size_t length = std::stoul(size, nullptr, 16);
+      std::string data = take(length);
+      take(2);
+      reply.complete = length == 0;
+      if (length == 0) break;
+      reply.body += data;
+      reply.chunks.push_back(std::move(data));
+    }
+  } else {
+    while (fill()) {
+    }
+    reply.body = std::exchange(buffer_, {});
+    reply.complete = true;
+  }
+  return reply;
+}
+
+bool Client::closed() {
+  buffer_.clear();
+  while (fill()) buffer_.clear();
+  return errno != EAGAIN && errno != EWOULDBLOCK;
+}
+
+void Client::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+void Client::reset() {
+  const linger now{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  close();
+}
+
+void Client::half_close() { ::shutdown(descriptor_, SHUT_WR); }
+
+World::World(server::ServerOptions options, bool with_model) : tokenizer(mini_tokenizer()) {
+  options.port = 0;
+  options.log_requests = false;
+  // A refused peer that keeps its end open would hold up each test's end.
+  options.limits.linger = std::chrono::milliseconds(50);
+  auto bound = server::Server::bind(options);
+  REQUIRE(bound.has_value());
+  server = std::move(*bound);
+  server->start();
+  if (with_model) give_model();
+}
+
+World::~World() { server.reset(); }
+
+void World::give_model() { server->set_model(model, tokenizer); }
+
+Reply World::get(std::string_view path, std::string_view method) {
+  Client client(server->port());
+  client.send(request(method, path));
+  return client.reply(method == "HEAD");
+}
+
+Reply World::post(std::string_view path, std::string_view body, std::string_view headers) {
+  Client client(server->port());
+  client.send(request("POST", path, body, headers));
+  return client.reply();
+}
+
+Reply World::chat(std::string_view extra, bool stream) { return post("/v1/chat/completions", chat_body(extra, stream)); }
+
+std::string request(std::string_view method, std::string_view path, std::string_view body, std::string_view headers) {
+  std::string text = std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(headers);
+  if (!body.empty() || method == "POST") text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  return text + "\r\n" + std::string(body);
+}
+
+std::string chat_body(std::string_view extra, bool stream) {
+  std::string body = R"({"messages":[{"role":"user","content":"hi"}])";
+  if (stream) body += R"(,"stream":true)";
+  if (!extra.empty()) body += "," + std::string(extra);
+  return body + "}";
+}
+
+const std::shared_ptr<const text::Tokenizer>& mini_tokenizer() {
+  static const auto tokenizer =
+      std::make_shared<const text::Tokenizer>(text::Tokenizer::load(K3_SOURCE_DIR "/tools/mini/model").value());
+  return tokenizer;
+}
+
+std::vector<std::int32_t> plain_output(std::string_view text) {
+  const auto& tokenizer = *mini_tokenizer();
+  const std::vector<text::Segment> segments{
+      {"hm", false},       {"<|close|>", true},        {"think", false},           {"<|sep|><|open|>", true},
+      {"response", false}, {"<|sep|>", true},          {std::string(text), false}, {"<|close|>", true},
+      {"response", false}, {"<|sep|><|close|>", true}, {"message", false},         {"<|sep|><|end_of_msg|>", true}};
+  return tokenizer.encode(segments).value();
+}
+
+}  // namespace k3::test

@@ -1,0 +1,186 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/catch.hpp"
+#include "tests/server/harness.hpp"
+
+using namespace k3;
+using namespace k3::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("pings come while a job waits, from the first byte on") {
+  server::ServerOptions options;
+  options.ping_interval = 5ms;
+  World world(options);
+  for (const Phase phase : {Phase::queued, Phase::prefill, Phase::decode}) {
+    world.model->script({.ids = plain_output("ok"), .pause = phase});
+    Client client(world.server->port());
+    client.send(request("POST", "/v1/chat/completions", chat_body("", true)));
+    Reply reply;
+    CHECK(client.head(reply) == 200);
+    // Nothing but the timer can send these.
+    for (int i = 0; i < 4; ++i) {
+      const std::string chunk = client.chunk();
+      if (phase != Phase::decode) CHECK(chunk == ": ping\n\n");
+    }
+    world.model->wait_paused(1);
+    world.model->release();
+    std::string last;
+    for (std::string chunk = client.chunk(); !chunk.empty(); chunk = client.chunk()) last = chunk;
+    CHECK(last == "data: [DONE]\n\n");
+  }
+}
+
+TEST_CASE("pings can be turned off") {
+  server::ServerOptions options;
+  options.ping_interval = 1ms;
+  World world(options);
+  world.model->script({.ids = plain_output("ok"), .pause = Phase::prefill});
+  Client client(world.server->port());
+  client.send(request("POST", "/v1/chat/completions", chat_body(R"("sse_ping_interval":0)", true)));
+  world.model->wait_paused(1);
+  for (int i = 0; i < 20; ++i) CHECK(world.get("/health").status == 200);
+  world.model->release();
+  std::size_t comments = 0;
+  for (const auto& chunk : client.reply().chunks) comments += chunk.starts_with(":") ? 1 : 0;
+  CHECK(comments == 1);
+}
+
+TEST_CASE("a failure before the first token is a status when not streamed") {
+  World world;
+  world.model->script({.ids = plain_output("ok"), .fail_at = 0});
+  const Reply reply = world.chat();
+  CHECK(reply.status == 500);
+  CHECK(reply.error_field("code") == "engine_failed");
+  CHECK(reply.error_field("message") == "a read failed");
+  CHECK(reply.headers.at("x-should-retry") == "false");
+  world.model->script({.ids = plain_output("ok"), .fail_at = 3, .error = fail(ErrorCode::out_of_memory, "no memory")});
+  CHECK(world.chat().status == 503);
+}
+
+TEST_CASE("a failure in the middle of a stream is an error event and no end") {
+  World world;
+  for (const std::size_t at : {0U, 1U, 9U}) {
+    world.model->script({.ids = plain_output("one two three"), .fail_at = at});
+    Client client(world.server->port());
+    client.send(request("POST", "/v1/chat/completions", chat_body("", true)));
+    const Reply reply = client.reply();
+    CHECK(reply.status == 200);
+    const auto events = reply.events();
+    REQUIRE(!events.empty());
+    const auto last = json::parse(events.back()).value();
+    REQUIRE(last.find("error") != nullptr);
+    CHECK(last.find("error")->find("message")->text == "a read failed");
+    CHECK(last.find("error")->find("code")->text == "engine_failed");
+    CHECK(reply.body.find("[DONE]") == std::string::npos);
+    CHECK(reply.body.find("\"finish_reason\":\"") == std::string::npos);
+    CHECK(client.closed());
+  }
+}
+
+TEST_CASE("a full queue is 429 with advice") {
+  World world;
+  world.model->queue_capacity = 1;
+  world.model->script({.ids = plain_output("ok"), .pause = Phase::queued});
+  Client waiting(world.server->port());
+  waiting.send(request("POST", "/v1/chat/completions", chat_body()));
+  world.model->wait_paused(1);
+  for (const bool stream : {false, true}) {
+    const Reply full = world.chat("", stream);
+    CHECK(full.status == 429);
+    CHECK(full.error_field("code") == "queue_full");
+    CHECK(full.error_field("type") == "rate_limit_error");
+    CHECK(std::stoi(full.headers.at("retry-after")) >= 2);
+  }
+  world.model->release();
+  CHECK(waiting.reply().status == 200);
+}
+
+TEST_CASE("a drain lets answers finish and refuses new ones") {
+  World world;
+  world.model->script({.ids = plain_output("last words"), .pause = Phase::decode});
+  Client streaming(world.server->port());
+  streaming.send(request("POST", "/v1/chat/completions", chat_body("", true)));
+  Client idle(world.server->port());
+  idle.send(request("GET", "/health"));
+  CHECK(idle.reply().status == 200);
+  world.model->wait_paused(1);
+  world.server->drain(1h);
+  CHECK(world.get("/livez").status == 200);
+  CHECK(world.get("/readyz").status == 503);
+  CHECK(world.get("/health").body == R"({"status":"draining"})");
+  const Reply refused = world.chat();
+  CHECK(refused.status == 503);
+  CHECK(refused.error_field("code") == "shutting_down");
+  CHECK(refused.headers.contains("retry-after"));
+  world.model->release();
+  CHECK(streaming.reply().events().back() == "[DONE]");
+  CHECK(idle.closed());
+  world.server->wait();
+}
+
+TEST_CASE("a drain's deadline ends what still runs, with an error event") {
+  World world;
+  world.model->script({.ids = plain_output("never"), .pause = Phase::decode});
+  Client streaming(world.server->port());
+  streaming.send(request("POST", "/v1/chat/completions", chat_body("", true)));
+  world.model->wait_paused(1);
+  Client whole(world.server->port());
+  whole.send(request("POST", "/v1/chat/completions", chat_body()));
+  world.model->wait_submitted(2);
+  world.server->drain(10ms);
+  const Reply reply = streaming.reply();
+  CHECK(reply.events().back().find("shutting_down") != std::string::npos);
+  CHECK(reply.body.find("[DONE]") == std::string::npos);
+  const Reply other = whole.reply();
+  CHECK(other.status == 503);
+  CHECK(other.headers.at("x-should-retry") == "false");
+  world.server->wait();
+  world.model->wait_cancelled(1);
+}
+
+TEST_CASE("a server may go away with jobs in the model, and without ever having started") {
+  {
+    World world;
+    world.model->script({.ids = plain_output("never"), .pause = Phase::decode});
+    Client client(world.server->port());
+    client.send(request("POST", "/v1/chat/completions", chat_body("", true)));
+    world.model->wait_paused(1);
+    world.server.reset();
+    world.model->wait_cancelled(1);
+  }
+  server::ServerOptions options;
+  options.port = 0;
+  auto never_started = server::Server::bind(options);
+  REQUIRE(never_started.has_value());
+}
+
+TEST_CASE("the first signal drains") {
+  // In a process of its own: the signal is for the process. No thread of the earlier cases is left when it forks.
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    server::ServerOptions options;
+    options.port = 0;
+    auto server = server::Server::bind(options);
+    if (!server) ::_exit(9);
+    (*server)->start();
+    std::thread killer([] {
+      struct sigaction action{};
+      do {
+        ::sigaction(SIGTERM, nullptr, &action);
+        std::this_thread::yield();
+      } while (action.sa_handler == SIG_DFL);
+      ::kill(::getpid(), SIGTERM);
+    });
+    const int code = run_until_signal(**server);
+    killer.join();
+    ::_exit(code);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}

@@ -1,0 +1,258 @@
+#include "tools/common_flags.hpp"
+
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "kernels/kernels.hpp"
+
+namespace k3::cli {
+namespace {
+
+constexpr const char* engine_group = "Engine";
+constexpr const char* sampling_group = "Sampling";
+
+// Empty: good. CLI11 puts the flag's name before what is returned.
+CLI::Validator check_bits() {
+  return {[](std::string& value) -> std::string {
+            if (value == "auto" || value == "16") return {};
+            if (value == "4" || value == "8" || value == "32") return "'" + value + "' is not in this build (auto and 16 are)";
+            return "'" + value + "' is not one of auto, 4, 8, 16, 32";
+          },
+          "{auto,16}"};
+}
+
+CLI::Validator check_isa() {
+  return {[](std::string& value) -> std::string {
+            if (kernels::select(value) != nullptr) return {};
+            if (kernels::find(value) != nullptr) return "'" + value + "' needs instructions that this machine lacks";
+            std::string known = "auto";
+            for (const kernels::Table* table : kernels::tables()) known += std::string(", ") + table->name;
+            return "'" + value + "' is not one of " + known;
+          },
+          "NAME"};
+}
+
+CLI::Validator check_above_zero_to_one() {
+  return {[](std::string& value) -> std::string {
+            float number = 0;
+            const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
+            if (status == std::errc{} && end == value.data() + value.size() && number > 0 && number <= 1) return {};
+            return "'" + value + "' is not above 0 and at most 1";
+          },
+          "(0,1]"};
+}
+
+CLI::Validator check_finite(double low, double high, const char* name) {
+  return {[low, high](std::string& value) -> std::string {
+            double number = 0;
+            const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
+            // NaN compares false with everything, so it is refused too.
+            if (status == std::errc{} && end == value.data() + value.size() && number >= low && number <= high) return {};
+            return "'" + value + "' is not a number of the range";
+          },
+          name};
+}
+
+CLI::Validator as_think() {
+  return {[](std::string& value) -> std::string {
+            if (value == "1") value = "on";
+            if (value == "0") value = "off";
+            for (const char* known : {"on", "off", "low", "high", "max"}) {
+              if (value == known) return {};
+            }
+            return "'" + value + "' is not one of on, off, low, high, max";
+          },
+          "{on,off,low,high,max}"};
+}
+
+// A flag that the engine will have: naming it must not look as if it worked.
+void refuse(CLI::App& command, const std::string& flag, const std::string& variable, const std::string& feature) {
+  const std::string known_as = variable.empty() ? flag : flag + " (" + variable + ")";
+  CLI::callback_t stop = [known_as, feature](const CLI::results_t&) -> bool {
+    throw usage_error(known_as + " is not in this build: " + feature);
+  };
+  // An empty group keeps it out of the help.
+  CLI::Option* option = command.add_option(flag, stop)->expected(0, 1)->group("");
+  if (!variable.empty()) option->envname(variable);
+}
+
+void refuse_what_is_not_built(CLI::App& command) {
+  refuse(command, "--mla-bits", "K3_MLA_BITS", "weights are used as stored");
+  refuse(command, "--head-bits", "K3_HEAD_BITS", "weights are used as stored");
+  refuse(command, "--dirs", "K3_DIRS", "a model lies in one directory");
+  refuse(command, "--mmap", "K3_MMAP", "weights are read, not mapped");
+  refuse(command, "--vulkan", "K3_VK", "it computes on the CPU");
+  refuse(command, "--vulkan-gb", "K3_VK_GB", "it computes on the CPU");
+  refuse(command, "--vulkan-uploads", "K3_VK_UP", "it computes on the CPU");
+  refuse(command, "--ram-gb", "", "use --expert-gb for the experts; the rest of the model stays in memory whole");
+}
+
+}  // namespace
+
+CLI::Error usage_error(const std::string& message) { return {"UsageError", message, exit_usage}; }
+
+void add_model(CLI::App& command, std::string& model) {
+  command.add_option("MODEL", model, "the model's directory, or `bundled` for the small one that comes with k3")->required();
+}
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  add_model(command, flags.model);
+  command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
+      ->check(CLI::Range(1U, 1024U))
+      ->group(engine_group);
+  command.add_option("--expert-gb", flags.expert_gb, "memory for experts, in GB; default: what the machine has to spare")
+      ->check(check_finite(0, 1e6, "GB"))
+      ->envname("K3_EXPERT_GB")
+      ->group(engine_group);
+  command
+      .add_option("--expert-top-p", flags.expert_top_p,
+                  "use the fewest experts whose weights reach this share; 1: all that were chosen")
+      ->check(check_above_zero_to_one())
+      ->envname("K3_TOPP")
+      ->group(engine_group);
+  command.add_option("--chunk", flags.chunk, "prompt tokens per step, at most")
+      ->check(CLI::Range(1U, 4096U))
+      ->envname("K3_CHUNK")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--max-context", flags.max_context, "tokens a conversation may have; default: the model's own limit")
+      ->check(CLI::Range(1U, 1U << 20))
+      ->envname("K3_MAXT")
+      ->group(engine_group);
+  command.add_option("--layers", flags.layers, "run only the first layers, to look at a model's beginning")
+      ->check(CLI::Range(1U, 1024U))
+      ->envname("K3_LAYERS")
+      ->group(engine_group);
+  command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
+      ->envname("K3_DIRECT")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--pipe", flags.pipe, "read ahead while computing; 0: one expert after the other")
+      ->envname("K3_PIPE")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--load-threads", flags.load_threads, "reading threads, where the kernel refuses io_uring")
+      ->check(CLI::Range(1U, 64U))
+      ->envname("K3_LOAD_THREADS")
+      ->group(engine_group);
+  command.add_option("--bits", flags.bits, "precision of the weights that are not experts; auto: as stored")
+      ->check(check_bits())
+      ->envname("K3_BITS")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_flag("--exact", flags.exact, "float32 arithmetic (K3_IDOT=0); this build always computes so")->group(engine_group);
+  CLI::callback_t idot = [](const CLI::results_t& values) -> bool {
+    if (values.back() == "0") return true;
+    throw usage_error("K3_IDOT=" + values.back() + " is not in this build: products are always exact (K3_IDOT=0)");
+  };
+  command.add_option("--idot", idot)->envname("K3_IDOT")->group("");
+  command.add_option("--isa", flags.isa, "instruction set of the kernels, to compare them; the answer is the same with each")
+      ->check(check_isa())
+      ->envname("K3_ISA")
+      ->capture_default_str()
+      ->group(engine_group);
+  refuse_what_is_not_built(command);
+}
+
+void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
+  command.add_option("--temperature", flags.temperature, "0: always the likeliest token")
+      ->check(check_finite(0, 100, "[0,100]"))
+      ->envname("COLI_TEMP")
+      ->capture_default_str()
+      ->group(sampling_group);
+  command.add_option("--top-p", flags.top_p, "draw from the fewest tokens that reach this probability")
+      ->check(check_above_zero_to_one())
+      ->capture_default_str()
+      ->group(sampling_group);
+  command.add_option("--top-k", flags.top_k, "draw from the K likeliest tokens; 0: from all")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->group(sampling_group);
+  command.add_option("--min-p", flags.min_p, "draw only from tokens at least this likely, relative to the likeliest")
+      ->check(check_finite(0, 0.999999, "[0,1)"))
+      ->capture_default_str()
+      ->group(sampling_group);
+  command.add_option("--seed", flags.seed, "the same seed gives the same answer")->capture_default_str()->group(sampling_group);
+}
+
+void add_think_flag(CLI::App& command, ThinkFlag& flag) {
+  command.add_option("--think", flag.value, "on, off, or how much: low, high, max")->transform(as_think())->envname("K3_THINK");
+}
+
+Result<std::filesystem::path> find_model(const std::string& model) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (model != "bundled") {
+    if (fs::is_directory(model, ignored)) return fs::path(model);
+    Error error = fail(ErrorCode::not_found, "MODEL is no directory: " + model);
+    error.expected = "a directory with config.json, tiktoken.model and the shards, or the word `bundled`";
+    return error;
+  }
+  // Beside the program when it was built in the tree or installed, else where it was built from.
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path bin = program.parent_path();
+  for (const fs::path& candidate :
+       {bin / "../../tools/mini/model", bin / "../share/k3/model", fs::path(K3_SOURCE_DIR) / "tools/mini/model"}) {
+    if (fs::is_regular_file(candidate / "config.json", ignored)) return candidate.lexically_normal();
+  }
+  return fail(ErrorCode::not_found,
+              "the bundled model is not here: expected tools/mini/model in the source tree of " + program.string());
+}
+
+Result<ModelOptions> model_options(const EngineFlags& flags) {
+  auto directory = find_model(flags.model);
+  if (directory.has_error()) return directory.error();
+  ModelOptions options;
+  options.directory = std::move(directory).value();
+  if (flags.model == "bundled") options.id = "k3-mini";
+  options.threads = flags.threads;
+  options.isa = flags.isa == "auto" ? "" : flags.isa;
+  options.max_context = flags.max_context;
+  options.chunk = flags.chunk;
+  options.layers = flags.layers;
+  options.expert_top_p = flags.expert_top_p;
+  options.expert_gb = flags.expert_gb;
+  options.direct = flags.direct;
+  options.load_threads = flags.load_threads;
+  options.pipe = flags.pipe;
+  return options;
+}
+
+generation::Sampling sampling(const SamplingFlags& flags) {
+  generation::Sampling out;
+  out.temperature = flags.temperature;
+  out.top_p = flags.top_p;
+  out.top_k = flags.top_k;
+  out.min_p = flags.min_p;
+  out.seed = flags.seed;
+  return out;
+}
+
+void check_ids(const std::string& list) {
+  if (list.empty()) return;
+  if (auto ids = parse_ids(list); ids.has_error()) throw usage_error(ids.error().message);
+}
+
+Result<std::vector<std::int32_t>> parse_ids(const std::string& list) {
+  std::vector<std::int32_t> ids;
+  std::size_t begin = 0;
+  while (begin <= list.size()) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const char* first = list.data() + begin;
+    const char* last = list.data() + end;
+    std::int32_t id = 0;
+    const auto [stopped, status] = std::from_chars(first, last, id);
+    if (status != std::errc{} || stopped != last || id < 0) {
+      return fail(ErrorCode::invalid_argument,
+                  "--ids: '" + std::string(first, last) + "' is no token id (a list looks like 12,7,1541)");
+    }
+    ids.push_back(id);
+    begin = end + 1;
+  }
+  return ids;
+}
+
+}  // namespace k3::cli

@@ -1,0 +1,58 @@
+// Flags that several commands share, each with the environment variable that users of other K3 engines know. A flag wins over its
+// variable, which wins over the default.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "model/actor.hpp"
+#include "tools/command.hpp"
+
+namespace k3::cli {
+
+struct EngineFlags {
+  std::string model;
+  std::string bits = "auto";
+  std::string isa = "auto";
+  bool exact = false;
+  unsigned threads = 0;
+  std::size_t chunk = 512;
+  std::size_t max_context = 0;
+  std::size_t layers = 0;
+  float expert_top_p = 1.0F;
+  double expert_gb = -1;
+  bool direct = true;
+  bool pipe = true;
+  unsigned load_threads = 0;
+};
+
+struct SamplingFlags {
+  float temperature = 1.0F;
+  float top_p = 1.0F;
+  int top_k = 0;
+  float min_p = 0.0F;
+  std::uint64_t seed = 0;
+};
+
+// "on", "off", "low", "high", "max", or empty: as the request or the model's default says.
+struct ThinkFlag {
+  std::string value;
+};
+
+void add_model(CLI::App& command, std::string& model);
+// How the model is loaded and run; includes MODEL, and refuses by name the flags whose feature is not in this build.
+void add_engine_flags(CLI::App& command, EngineFlags& flags);
+void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
+void add_think_flag(CLI::App& command, ThinkFlag& flag);
+
+// MODEL as the user gave it: a directory, or `bundled` for the small model of the repository.
+Result<std::filesystem::path> find_model(const std::string& model);
+Result<ModelOptions> model_options(const EngineFlags& flags);
+generation::Sampling sampling(const SamplingFlags& flags);
+
+// "1,2,3" → ids; the error names the part that is no id.
+Result<std::vector<std::int32_t>> parse_ids(const std::string& list);
+// Throws a usage error if a list was given and is none.
+void check_ids(const std::string& list);
+
+}  // namespace k3::cli

@@ -1,0 +1,154 @@
+// `k3 doctor`: what this machine has, what a model needs, and what that makes of a token.
+#include <fmt/format.h>
+
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "kernels/kernels.hpp"
+#include "model/actor_memory.hpp"
+#include "model/checkpoint/checkpoint.hpp"
+#include "model/compute_pool.hpp"
+#include "tools/command.hpp"
+#include "tools/common_flags.hpp"
+#include "tools/drive.hpp"
+
+namespace k3::cli {
+namespace {
+
+struct Flags {
+  EngineFlags engine;
+  double seconds = 2;
+};
+
+double gigabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+
+struct Sizes {
+  std::uint64_t shards = 0;   // all files
+  std::uint64_t trunk = 0;    // what stays in memory
+  std::uint64_t experts = 0;  // all of them
+  std::uint64_t per_token = 0;
+};
+
+Sizes sizes_of(const checkpoint::Checkpoint& model) {
+  const checkpoint::Config& config = model.config();
+  const std::uint64_t moe_layers = config.layers - config.dense_layers;
+  Sizes sizes;
+  for (const checkpoint::File& file : model.files()) sizes.shards += file.bytes;
+  sizes.experts = moe_layers * config.experts * model.expert_bytes();
+  sizes.trunk = sizes.shards - std::min(sizes.shards, sizes.experts);
+  sizes.per_token = moe_layers * config.experts_per_token * model.expert_bytes();
+  return sizes;
+}
+
+void print_machine(std::uint64_t available) {
+  std::string tiers;
+  for (const kernels::Table* table : kernels::tables()) {
+    if (kernels::supported(*table)) tiers += fmt::format("{}{}", tiers.empty() ? "" : ", ", table->name);
+  }
+  const kernels::Table* best = kernels::select("");
+  fmt::print("machine\n");
+  fmt::print("  kernels        {} (can run: {})\n", best != nullptr ? best->name : "none", tiers);
+  fmt::print("  cores          {} usable of {}\n", usable_cpus(), std::thread::hardware_concurrency());
+  if (available == 0) {
+    fmt::print("  memory         cannot be told\n");
+  } else {
+    fmt::print("  memory         {:.1f} GB may still be taken (the control group's limit counted in)\n", gigabytes(available));
+  }
+}
+
+struct Plan {
+  bool fits = false;
+  std::uint64_t expert_budget = 0;
+};
+
+Plan print_plan(const checkpoint::Checkpoint& model, const Sizes& sizes, const EngineFlags& flags, std::uint64_t available) {
+  const std::size_t limit = model.config().max_positions;
+  const std::size_t context = flags.max_context == 0 ? limit : std::min(flags.max_context, limit);
+  const std::uint64_t working = working_memory(model.config(), context, flags.chunk);
+  Plan plan;
+  plan.expert_budget =
+      flags.expert_gb >= 0 ? static_cast<std::uint64_t>(flags.expert_gb * 1e9) : expert_budget(available, sizes.trunk, working);
+  plan.expert_budget = std::min(plan.expert_budget, sizes.experts);
+  plan.fits = available == 0 || sizes.trunk + working <= available;
+  fmt::print("plan of memory\n");
+  fmt::print("  trunk          {:.3f} GB, stays in memory{}\n", gigabytes(sizes.trunk),
+             plan.fits ? "" : ": DOES NOT FIT this machine, and this build cannot stream it");
+  fmt::print("  working        {:.3f} GB at {} tokens of context\n", gigabytes(working), context);
+  fmt::print("  experts        {:.3f} of {:.3f} GB stay in memory ({:.0f} %)\n", gigabytes(plan.expert_budget),
+             gigabytes(sizes.experts),
+             sizes.experts == 0 ? 100.0 : 100.0 * gigabytes(plan.expert_budget) / gigabytes(sizes.experts));
+  return plan;
+}
+
+// A token needs its experts from the drive unless they are in memory already, and the trunk from memory. Which experts a token
+// wants is taken as even, so the share in memory is the share found there.
+void print_forecast(const Sizes& sizes, const Plan& plan, double drive, double memory) {
+  const double found = sizes.experts == 0 ? 1 : gigabytes(plan.expert_budget) / gigabytes(sizes.experts);
+  const double from_drive = gigabytes(sizes.per_token) * (1 - found);
+  const double from_memory = gigabytes(sizes.trunk + sizes.per_token);
+  fmt::print("a token\n");
+  fmt::print("  reads          {:.3f} GB of experts ({:.3f} from the drive), {:.3f} GB through memory\n",
+             gigabytes(sizes.per_token), from_drive, from_memory);
+  if (drive <= 0 && from_drive > 0) {
+    fmt::print("  expected       cannot be told: the drive could not be measured\n");
+    return;
+  }
+  const double seconds = (from_drive > 0 ? from_drive / drive : 0) + from_memory * 1e9 / memory;
+  fmt::print("  expected       {:.3g} s at best, a bound from bytes alone{}\n", seconds, plan.fits ? "" : ", if it fitted");
+}
+
+int examine(const Flags& flags, std::uint64_t available, double memory) {
+  auto directory = find_model(flags.engine.model);
+  if (directory.has_error()) return report(directory.error());
+  auto model = checkpoint::Checkpoint::open(*directory);
+  if (model.has_error()) return report(model.error());
+  const checkpoint::Config& config = model->config();
+  const Sizes sizes = sizes_of(*model);
+  fmt::print("model            {}\n", directory->string());
+  fmt::print("  layers         {} ({} with experts), {} experts, {} a token\n", config.layers, config.layers - config.dense_layers,
+             config.experts, config.experts_per_token);
+  fmt::print("  files          {} shards, {:.3f} GB\n", model->files().size(), gigabytes(sizes.shards));
+  const Plan plan = print_plan(*model, sizes, flags.engine, available);
+
+  auto drive = measure_drive(model->files(), flags.seconds);
+  fmt::print("drive\n");
+  double speed = 0;
+  if (drive.has_error()) {
+    fmt::print("  bandwidth      not measured: {}\n", drive.error().describe());
+  } else {
+    speed = drive->gigabytes_per_second;
+    // Below a few blocks the start of the threads is what gets measured.
+    const bool little = drive->gigabytes_read < 0.25;
+    fmt::print("  bandwidth      {:.2f} GB/s over {:.3f} GB{}{}\n", speed, drive->gigabytes_read,
+               drive->direct ? "" : " (through the page cache: not the drive's own)", little ? " (too little to mean much)" : "");
+  }
+  print_forecast(sizes, plan, speed, memory);
+  return exit_ok;
+}
+
+int doctor(const Flags& flags) {
+  const std::uint64_t available = available_memory();
+  print_machine(available);
+  const double memory = measure_memory(flags.engine.threads == 0 ? usable_cpus() : flags.engine.threads);
+  fmt::print("  memory speed   {:.1f} GB/s\n", memory / 1e9);
+  return flags.engine.model.empty() ? int{exit_ok} : examine(flags, available, memory);
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Chosen& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("doctor", "what this machine can do, and what to expect of a model on it");
+  add_engine_flags(*command, flags->engine);
+  command->get_option("MODEL")->required(false);
+  command->add_option("--seconds", flags->seconds, "how long to read from the drive")
+      ->check(CLI::Range(0.1, 60.0))
+      ->capture_default_str();
+  command->footer("Examples:\n  k3 doctor\n  k3 doctor /models/kimi-k3 --seconds 5");
+  command->callback([flags, &chosen] { chosen = [flags] { return doctor(*flags); }; });
+}
+
+}  // namespace k3::cli

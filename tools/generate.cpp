@@ -1,0 +1,165 @@
+// `k3 generate`: one completion of a text, of ids, or of a chat request.
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "tools/command.hpp"
+#include "tools/common_flags.hpp"
+#include "tools/input_output.hpp"
+#include "tools/message_json.hpp"
+#include "tools/screen.hpp"
+#include "tools/session.hpp"
+
+namespace k3::cli {
+namespace {
+
+// A bare text has no end the model would know of; a chat answer ends by itself.
+constexpr std::size_t default_text_tokens = 128;
+
+struct Flags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  ThinkFlag think;
+  std::string prompt, prompt_file, ids, messages;
+  std::size_t max_tokens = 0;
+  bool json = false;
+};
+
+struct Prepared {
+  std::vector<text::TokenId> ids;
+  generation::AnswerOptions answer;
+};
+
+Result<Prepared> prepare_chat(const Flags& flags, const text::Tokenizer& tokenizer) {
+  auto text = read_all(flags.messages);
+  if (text.has_error()) return text.error();
+  auto body = json::parse(*text);
+  if (body.has_error()) {
+    Error error = body.error();
+    error.file = flags.messages;
+    return error;
+  }
+  if (body->is_array()) {  // only the messages
+    json::Value wrapped;
+    wrapped.kind = json::Value::Kind::object;
+    wrapped.members.push_back({"messages", std::move(body).value()});
+    body = std::move(wrapped);
+  }
+  auto request = text::read_chat_request(*body);
+  if (request.has_error())
+    return fail(ErrorCode::invalid_argument, flags.messages + ": " + request.error().param + ": " + request.error().message);
+  apply_think(flags.think, *request);
+  auto ids = prompt_of(tokenizer, *request);
+  if (ids.has_error()) return ids.error();
+  Prepared out;
+  out.ids = std::move(ids).value();
+  out.answer.thinking = request->thinking;
+  out.answer.first_call_index = calls_in(*request);
+  return out;
+}
+
+Result<Prepared> prepare(const Flags& flags, const text::Tokenizer& tokenizer) {
+  if (!flags.messages.empty()) return prepare_chat(flags, tokenizer);
+  Prepared out;
+  out.answer.plain = true;
+  Result<std::vector<text::TokenId>> ids = std::vector<text::TokenId>{};
+  if (!flags.ids.empty()) {
+    ids = parse_ids(flags.ids);
+  } else {
+    auto text = flags.prompt_file.empty() ? Result<std::string>(flags.prompt) : read_all(flags.prompt_file);
+    if (text.has_error()) return text.error();
+    ids = tokenizer.encode(*text, false);
+  }
+  if (ids.has_error()) return ids.error();
+  if (ids->empty())
+    return fail(ErrorCode::invalid_argument, "the prompt is empty: the model needs at least one token to start from");
+  out.ids = std::move(ids).value();
+  return out;
+}
+
+std::string as_json(const Prepared& prepared, const Turn& turn, const generation::Answer& answer) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("prompt_ids");
+  write_ids(writer, prepared.ids);
+  writer.key("ids");
+  write_ids(writer, turn.ids);
+  writer.key("text").string(answer.message().content);
+  if (!prepared.answer.plain) write_message(writer, answer.message());
+  writer.key("finish_reason").string(answer.finish_reason());
+  const Timings& timings = turn.finished.timings;
+  writer.key("timings").begin_object();
+  writer.key("queued_s")
+      .number(timings.queued_s)
+      .key("prefill_s")
+      .number(timings.prefill_s)
+      .key("decode_s")
+      .number(timings.decode_s);
+  writer.key("prompt_tokens").integer(static_cast<std::int64_t>(prepared.ids.size()));
+  writer.key("cached_tokens").integer(static_cast<std::int64_t>(turn.finished.cached_tokens));
+  writer.key("output_tokens").integer(static_cast<std::int64_t>(turn.ids.size()));
+  writer.end_object().end_object();
+  return out + "\n";
+}
+
+int generate(const Flags& flags) {
+  // Before the model loads, which may take minutes: is the prompt any good?
+  auto tokenizer = load_tokenizer(flags.engine.model);
+  if (tokenizer.has_error()) return report(tokenizer.error());
+  auto prepared = prepare(flags, *tokenizer);
+  if (prepared.has_error()) return report(prepared.error());
+  auto session = open_session(flags.engine);
+  if (session.has_error()) return report(session.error());
+
+  const std::size_t max_tokens = flags.max_tokens != 0 || !prepared->answer.plain ? flags.max_tokens : default_text_tokens;
+  generation::Answer answer(*session->tokenizer, prepared->answer);
+  const Wakeup wakeup;
+  Screen screen;
+  TurnWatcher watcher;
+  if (!flags.json) {
+    watcher.event = [&](const Event& event) { screen.event(event); };
+    watcher.delta = [&](const text::Delta& delta) { screen.delta(delta); };
+  }
+  auto turn = run_turn(*session->model, make_job(*session->tokenizer, prepared->ids, sampling(flags.sampling), max_tokens), answer,
+                       wakeup, watcher);
+  if (!flags.json) screen.end();
+  if (turn.has_error()) return report(turn.error());
+  if (flags.json) {
+    auto written = write_out(as_json(*prepared, *turn, answer));
+    return written.has_error() ? report(written.error()) : exit_ok;
+  }
+  return screen.broken() ? report("cannot write the output") : exit_ok;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Chosen& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("generate", "one completion of a text, of token ids, or of a chat request");
+  add_engine_flags(*command, flags->engine);
+  CLI::Option_group* input = command->add_option_group("Input", "exactly one of");
+  input->add_option("--prompt", flags->prompt, "text to continue");
+  input->add_option("--prompt-file", flags->prompt_file, "a file with the text; - is standard input");
+  input->add_option("--ids", flags->ids, "token ids to continue, such as 12,7,1541");
+  input->add_option("--messages", flags->messages, "a file with a chat request (JSON), or only its messages; - is standard input");
+  input->require_option(1);
+  command->add_option("--max-tokens", flags->max_tokens, "stop after so many; default: 128 after a text, no limit after a chat")
+      ->check(CLI::Range(1U, 1U << 20));
+  add_sampling_flags(*command, flags->sampling);
+  add_think_flag(*command, flags->think);
+  command->add_flag("--json", flags->json, "print one object with prompt_ids, ids, text, finish_reason and timings");
+  command->footer(
+      "Examples:\n"
+      "  k3 generate bundled --prompt 'The capital of France is' --temperature 0\n"
+      "  echo '[{\"role\":\"user\",\"content\":\"What is 12+30?\"}]' | k3 generate bundled --messages - --temperature 0");
+  command->callback([flags, &chosen] {
+    check_ids(flags->ids);
+    if (!flags->think.value.empty() && flags->messages.empty() && std::getenv("K3_THINK") == nullptr) {
+      throw usage_error("--think has no effect without --messages");
+    }
+    chosen = [flags] { return generate(*flags); };
+  });
+}
+
+}  // namespace k3::cli

@@ -1,0 +1,148 @@
+// The k3 program: picks the command, and turns what it says into an exit code. 0 fine, 1 failed, 2 called wrongly.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/command.hpp"
+
+namespace k3::cli {
+
+int report(const std::string& message) {
+  std::fprintf(stderr, "k3: %s\n", message.c_str());
+  return exit_failed;
+}
+
+int report(const Error& error) { return report(error.describe()); }
+
+namespace {
+
+// Switches that may stand alone: `--direct` is `--direct 1`. Without this the parser would take the word after it for their value.
+std::vector<std::string> arguments_of(int count, char** values) {
+  std::vector<std::string> out;
+  for (int i = 1; i < count; ++i) {
+    std::string argument = values[i];
+    if (argument == "--direct" || argument == "--pipe") {
+      const std::string next = i + 1 < count ? values[i + 1] : "";
+      const auto is_value = [&](std::string_view value) { return next == value; };
+      constexpr std::string_view known[] = {"0", "1", "on", "off", "true", "false", "yes", "no"};
+      if (std::none_of(std::begin(known), std::end(known), is_value)) argument += "=1";
+    }
+    out.push_back(std::move(argument));
+  }
+  return out;
+}
+
+void add_not_built(CLI::App& app, const std::string& name, const std::string& what) {
+  CLI::App* command = app.add_subcommand(name, what + " (not in this build yet)");
+  command->allow_extras();
+  command->parse_complete_callback([name] { throw usage_error("`k3 " + name + "` is not in this build yet"); });
+}
+
+void describe(CLI::App& app) {
+  app.set_version_flag("--version", std::string("k3 ") + K3_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  k3 chat bundled                              talk to the small model that comes with k3\n"
+      "  k3 serve /models/kimi-k3                     OpenAI-compatible server and web page on http://127.0.0.1:8080\n"
+      "  k3 generate bundled --prompt 'Once upon'     continue a text\n"
+      "  k3 doctor /models/kimi-k3                    what to expect of this machine with that model\n"
+      "\n"
+      "`k3 COMMAND --help` explains a command. Exit codes: 0 fine, 1 failed, 2 called wrongly.");
+}
+
+// If the bad value came from an environment variable, the user has to hear of it: there is no such flag on the line he typed.
+std::string where_from(const CLI::App& app, const std::string& message, const std::vector<std::string>& arguments) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options()) {
+      const std::string& variable = option->get_envname();
+      const std::string flag = option->get_name();
+      if (variable.empty() || message.find(flag) == std::string::npos || std::getenv(variable.c_str()) == nullptr) continue;
+      bool typed = false;
+      for (const std::string& argument : arguments) typed = typed || argument == flag || argument.starts_with(flag + "=");
+      if (!typed) return " (from the environment variable " + variable + ")";
+    }
+  }
+  return "";
+}
+
+int called_wrongly(const CLI::App& app, const CLI::Error& error, const std::vector<std::string>& arguments) {
+  std::string message = error.what();
+  if (error.get_name() != "UsageError") message += where_from(app, message, arguments);
+  const auto chosen = app.get_subcommands();
+  const std::string help = chosen.empty() ? "k3 --help" : "k3 " + chosen.front()->get_name() + " --help";
+  std::fprintf(stderr, "k3: %s\nk3: see `%s`\n", message.c_str(), help.c_str());
+  return exit_usage;
+}
+
+bool is_command(const CLI::App& app, const std::string& name) {
+  return !app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; }).empty();
+}
+
+int unknown_command(const CLI::App& app, const std::string& name) {
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) known += " " + command->get_name();
+  std::fprintf(stderr, "k3: there is no command '%s'; there are:%s\n", name.c_str(), known.c_str());
+  return exit_usage;
+}
+
+int run(int count, char** values) {
+  CLI::App app("Runs the Kimi K3 language model on this machine.", "k3");
+  Chosen chosen;
+  describe(app);
+  add_serve(app, chosen);
+  add_chat(app, chosen);
+  add_generate(app, chosen);
+  add_doctor(app, chosen);
+  add_verify(app, chosen);
+  add_logits(app, chosen);
+  add_tokenize(app, chosen);
+  add_detokenize(app, chosen);
+  add_render(app, chosen);
+  add_parse(app, chosen);
+  add_synth(app, chosen);
+  add_not_built(app, "repack", "write a prepared container");
+  add_not_built(app, "bench", "measure kernels and reads against this machine's own limits");
+
+  std::vector<std::string> arguments = arguments_of(count, values);
+  if (arguments.empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return exit_usage;
+  }
+  if (!arguments[0].starts_with('-') && !is_command(app, arguments[0])) return unknown_command(app, arguments[0]);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // the parser takes them from the back
+  } catch (const CLI::Success& asked) {                                         // --help, --version
+    app.exit(asked);
+    return exit_ok;
+  } catch (const CLI::Error& error) {
+    return called_wrongly(app, error, arguments);
+  }
+  try {
+    return chosen();
+  } catch (const CLI::Error& error) {
+    return called_wrongly(app, error, arguments);
+  }
+}
+
+}  // namespace
+}  // namespace k3::cli
+
+int main(int count, char** values) {
+  try {
+    // Standard output is for results: the library would log there.
+    spdlog::set_default_logger(spdlog::stderr_color_mt("k3"));
+    spdlog::set_pattern("%^%l%$: %v");
+    return k3::cli::run(count, values);
+  } catch (const std::exception& error) {
+    return k3::cli::report(std::string("unexpected: ") + error.what());
+  }
+}

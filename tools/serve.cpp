@@ -1,0 +1,98 @@
+// `k3 serve`: the HTTP server. The port is taken before the model loads, so that a busy one fails at once and not after an hour.
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "server/server.hpp"
+#include "tools/command.hpp"
+#include "tools/common_flags.hpp"
+#include "tools/session.hpp"
+
+namespace k3::cli {
+namespace {
+
+struct Flags {
+  EngineFlags engine;
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;
+  std::string api_key_file, id;
+  std::vector<std::string> allowed_hosts;
+  std::size_t queue = 16;
+  double ping_s = 10, drain_s = 30;
+};
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+int serve(const Flags& flags) {
+  auto model_flags = model_options(flags.engine);
+  if (model_flags.has_error()) return report(model_flags.error());
+  if (!flags.id.empty()) model_flags->id = flags.id;
+  model_flags->queue_capacity = flags.queue;
+  model_flags->load_progress = show_progress("loading");
+
+  server::ServerOptions options;
+  options.host = flags.host;
+  options.port = flags.port;
+  options.api_key_file = flags.api_key_file;
+  options.allowed_hosts = flags.allowed_hosts;
+  options.ping_interval = milliseconds(flags.ping_s);
+  options.drain_deadline = milliseconds(flags.drain_s);
+  auto server = server::Server::bind(std::move(options));
+  if (server.has_error()) return report(server.error());
+  (*server)->start();
+  std::printf("listening on %s\n", (*server)->url().c_str());
+  std::fflush(stdout);
+
+  auto tokenizer = text::Tokenizer::load(model_flags->directory);
+  if (tokenizer.has_error()) return report(tokenizer.error());
+  auto actor = Actor::start(*model_flags);
+  if (actor.has_error()) return report(actor.error());
+  std::fprintf(stderr, "ready: %s\n", (*actor)->info().id.c_str());
+  (*server)->set_model(std::shared_ptr<Model>(std::move(actor).value()),
+                       std::make_shared<const text::Tokenizer>(std::move(tokenizer).value()));
+  return server::run_until_signal(**server);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Chosen& chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("serve", "OpenAI-compatible HTTP server with a web page");
+  add_engine_flags(*command, flags->engine);
+  constexpr const char* group = "Server";
+  command->add_option("--host", flags->host, "address to listen on; other than this machine's own only with --api-key-file")
+      ->capture_default_str()
+      ->group(group);
+  command->add_option("--port", flags->port, "0: a free one, which is printed")->capture_default_str()->group(group);
+  command->add_option("--api-key-file", flags->api_key_file, "file with the keys clients must send, `NAME KEY` a line")
+      ->group(group);
+  command->add_option("--allowed-host", flags->allowed_hosts, "a further name clients may call this server by; repeatable")
+      ->group(group);
+  command->add_option("--id", flags->id, "the model's name for clients; default: its directory's")->group(group);
+  command->add_option("--queue", flags->queue, "requests that may wait; more are answered 429")
+      ->check(CLI::Range(1U, 1024U))
+      ->capture_default_str()
+      ->group(group);
+  command->add_option("--ping", flags->ping_s, "seconds between signs of life on a silent stream; 0: none")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str()
+      ->group(group);
+  command->add_option("--drain", flags->drain_s, "seconds that running answers may take after SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str()
+      ->group(group);
+  command->footer(
+      "Prints `listening on http://HOST:PORT` when the port is taken; /health answers 503 until the model is loaded.\n"
+      "SIGTERM and Ctrl-C let running answers finish (--drain), a second one ends at once.\n"
+      "Examples:\n"
+      "  k3 serve bundled\n"
+      "  curl -N http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+      "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"What is the capital of "
+      "France?\"}],\"stream\":true,\"temperature\":0}'");
+  command->callback([flags, &chosen] { chosen = [flags] { return serve(*flags); }; });
+}
+
+}  // namespace k3::cli

@@ -1,0 +1,35 @@
+// What `generate` and `chat` begin with: the tokenizer and the loaded model, and a request made into a job.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "model/actor.hpp"
+#include "model/text/chat_format.hpp"
+#include "model/text/tokenizer.hpp"
+#include "tools/common_flags.hpp"
+#include "tools/turn.hpp"
+
+namespace k3::cli {
+
+struct Session {
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::unique_ptr<Actor> model;
+};
+
+// Loads both; how far it is shows on stderr where that is a terminal.
+Result<Session> open_session(const EngineFlags& flags);
+// For progress of bytes: "loading 3.2 of 112.9 GB" on stderr; on a terminal one line that changes, else a line each tenth.
+std::function<void(std::uint64_t, std::uint64_t)> show_progress(std::string what);
+
+// Think as the flag says; an empty flag leaves the request as it is.
+void apply_think(const ThinkFlag& flag, text::ChatRequest& request);
+
+Result<std::vector<text::TokenId>> prompt_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request);
+Job make_job(const text::Tokenizer& tokenizer, std::vector<text::TokenId> prompt, const generation::Sampling& sampling,
+             std::size_t max_tokens);
+// How many tool calls the conversation already holds: ids of new ones count on from there.
+std::size_t calls_in(const text::ChatRequest& request);
+
+}  // namespace k3::cli

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 machine to a verdict: installs, builds with both compilers and the sanitizers, runs every test.
+# Ends non-zero when anything failed; the last line counts the steps. K3_ROUNDS sets the rounds of the client-killing tests.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+logs="build/test-logs"
+mkdir -p "$logs"
+passed=0
+failed=0
+failures=()
+begun=$SECONDS
+
+# step NAME COMMAND...: runs it with its output in a log, prints one line; the log's end too when it failed.
+step() {
+  local name="$1" start=$SECONDS log
+  shift
+  log="$logs/${name// /-}.log"
+  if "$@" >"$log" 2>&1 </dev/null; then
+    passed=$((passed + 1))
+    printf 'ok      %-32s %5d s\n' "$name" $((SECONDS - start))
+    return 0
+  fi
+  failed=$((failed + 1))
+  failures+=("$name")
+  printf 'FAILED  %-32s %5d s   (whole log: %s)\n' "$name" $((SECONDS - start)) "$log"
+  tail -n 60 "$log" | sed 's/^/        | /'
+  return 1
+}
+
+finish() {
+  printf '\n%d s in all\n' $((SECONDS - begun))
+  for name in "${failures[@]}"; do echo "failed: $name"; done
+  echo "$passed passed, $failed failed"
+  [[ "$failed" -eq 0 ]]
+  exit
+}
+
+build() { # build PRESET [configure arguments]
+  local preset="$1"
+  shift
+  cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$(bash tools/jobs.sh)"
+}
+run_tests() { ctest --test-dir "build/$1" -j 2 --output-on-failure --no-tests=error; }
+preset_steps() { # preset_steps PRESET [configure arguments]: builds it and, where that worked, runs its unit tests
+  local preset="$1"
+  shift
+  step "build $preset" build "$preset" "$@" && step "unit tests $preset" run_tests "$preset"
+}
+client_packages() { cd tests/clients && npm ci --no-audit --no-fund --ignore-scripts; }
+
+# clang-tidy takes ten seconds and more a file, so it looks at what is ours to keep clean, not at the tests.
+clang_tidy() {
+  git ls-files 'kernels/*.cpp' 'model/*.cpp' 'server/*.cpp' 'tools/*.cpp' |
+    xargs -P "$(bash tools/jobs.sh)" -n 1 clang-tidy-19 -p build/release --quiet
+}
+
+step "packages" bash tools/setup.sh test || finish
+python=/usr/bin/python3 # by path: numpy comes with Debian's, and another python3 may stand before it in PATH
+k3=build/release/k3
+
+step "style" "$python" tests/tidy/tidy.py
+# Said outright, because run.sh may have turned the tests off in this build folder. Failing unit tests leave a program worth testing.
+preset_steps release -DK3_TESTS=ON
+[[ -x "$k3" ]] || finish
+step "golden vectors" "$python" tests/clients/golden.py "$k3"
+step "bad checkpoints" bash tests/clients/bad_checkpoint.sh "$k3"
+step "command line" bash tests/clients/command_line.sh "$k3"
+step "curl" bash tests/clients/curl.sh "$k3"
+step "transcripts over HTTP" node tests/clients/transcripts.mjs "$k3"
+step "page" node tests/clients/page.mjs "$k3"
+step "killed clients" node tests/clients/kill_clients.mjs "$k3" "${K3_ROUNDS:-20}"
+step "tokenizer against npm tiktoken" bash tests/clients/tokenizer/run.sh "$k3"
+step "client packages" client_packages && step "openai client" node tests/clients/openai/openai.mjs "$k3"
+step "headers stand alone" "$python" tests/tidy/headers.py
+step "clang-tidy" clang_tidy
+
+preset_steps gcc
+preset_steps asan && step "killed clients asan" node tests/clients/kill_clients.mjs build/asan/k3 "${K3_ROUNDS:-5}"
+preset_steps tsan
+preset_steps fuzz
+finish

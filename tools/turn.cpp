@@ -1,0 +1,120 @@
+#include "tools/turn.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+namespace k3::cli {
+namespace {
+
+// A signal handler can reach nothing but globals. Lock-free atomics are what it may touch.
+std::atomic<bool> interrupted{false};
+std::atomic<const Wakeup*> interrupt_wakes{nullptr};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<const Wakeup*>::is_always_lock_free);
+
+extern "C" void on_interrupt(int) {
+  const int saved = errno;
+  interrupted.store(true);
+  if (const Wakeup* wakeup = interrupt_wakes.load()) wakeup->notify();
+  errno = saved;
+}
+
+// The command line reads events at once, so what may pile up is what arrives while it writes to a slow terminal.
+constexpr std::size_t ticket_events = 1U << 20;
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+}  // namespace
+
+Wakeup::Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC)) {
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+Wakeup::~Wakeup() { ::close(fd_); }
+
+void Wakeup::notify() const {
+  const std::uint64_t one = 1;
+  // It can only fail when the counter is at its maximum, and then the sleeper wakes anyway.
+  [[maybe_unused]] const auto written = ::write(fd_, &one, sizeof one);
+}
+
+void Wakeup::wait() const {
+  std::uint64_t count = 0;
+  // Interrupted by a signal: the caller looks at its flags and comes back.
+  [[maybe_unused]] const auto got = ::read(fd_, &count, sizeof count);
+}
+
+CatchInterrupt::CatchInterrupt(const Wakeup& wakeup) {
+  interrupt_wakes.store(&wakeup);
+  struct sigaction action{};
+  action.sa_handler = on_interrupt;  // without SA_RESTART: a read from the terminal has to return
+  ::sigaction(SIGINT, &action, &before_);
+}
+
+CatchInterrupt::~CatchInterrupt() {
+  ::sigaction(SIGINT, &before_, nullptr);
+  interrupt_wakes.store(nullptr);
+}
+
+bool CatchInterrupt::seen() { return interrupted.load(); }
+void CatchInterrupt::forget() { interrupted.store(false); }
+
+Result<Turn> run_turn(Model& model, Job job, generation::Answer& answer, const Wakeup& wakeup, const TurnWatcher& watcher) {
+  auto ticket = std::make_shared<Ticket>(ticket_events);
+  ticket->on_event([&wakeup] { wakeup.notify(); });
+  if (auto submitted = model.submit(std::move(job), ticket); submitted.has_error()) return submitted.error();
+
+  Turn turn;
+  std::optional<Error> failure;
+  bool ended = false, stopped = false;
+  const auto show = [&](const std::vector<text::Delta>& deltas) {
+    if (!watcher.delta) return;
+    for (const text::Delta& delta : deltas) watcher.delta(delta);
+  };
+  const auto on_token = [&](const Token& token) {
+    if (stopped) return;  // the model was faster than the cancellation
+    turn.ids.push_back(token.id);
+    show(answer.push(token.id));
+    if (answer.stopped()) {
+      stopped = true;
+      ticket->cancel();
+    }
+  };
+  const auto handle = Overloaded{
+      [&](const Token& token) { on_token(token); },
+      [&](const Finished& finished) {
+        turn.finished = finished;
+        ended = true;
+      },
+      [&](const Failed& failed) {
+        failure = failed.error;
+        ended = true;
+      },
+      [](const auto&) {},
+  };
+  while (!ended) {
+    while (auto event = ticket->pop()) {
+      if (watcher.event) watcher.event(*event);
+      std::visit(handle, *event);
+    }
+    if (ended) break;
+    if (CatchInterrupt::seen() && !turn.cancelled) {
+      turn.cancelled = true;
+      ticket->cancel();
+    }
+    wakeup.wait();
+  }
+  // After a cancellation that we asked for, Failed{cancelled} is the expected end.
+  if (failure && !((turn.cancelled || stopped) && failure->code == ErrorCode::cancelled)) return *failure;
+  if (stopped) turn.finished.output_tokens = turn.ids.size();
+  show(answer.finish(turn.finished.reason));
+  return turn;
+}
+
+}  // namespace k3::cli
