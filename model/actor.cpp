@@ -1,8 +1,6 @@
 #include "model/actor.hpp"
 
-#include "model/actor_job.hpp"
-#include "model/actor_memory.hpp"
-#include "model/actor_seams.hpp"
+#include <spdlog/spdlog.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -10,13 +8,14 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-
-#include <spdlog/spdlog.h>
-
 #include <exception>
 #include <future>
 #include <new>
 #include <thread>
+
+#include "model/actor_job.hpp"
+#include "model/actor_memory.hpp"
+#include "model/actor_seams.hpp"
 
 namespace k3 {
 
@@ -26,7 +25,8 @@ namespace asio = boost::asio;
 using asio::awaitable;
 
 Error from_exception(const std::exception& e) {
-  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) return fail(ErrorCode::out_of_memory, "there is not enough memory for this request");
+  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr)
+    return fail(ErrorCode::out_of_memory, "there is not enough memory for this request");
   return fail(ErrorCode::internal, std::string("unexpected exception: ") + e.what());
 }
 
@@ -64,8 +64,8 @@ class ModelActor final : public Actor {
   awaitable<void> serve_with(experts::ExpertStream& experts);
   awaitable<void> run_entry(const JobSurroundings& around, const MailboxEntry& entry);
   Result<std::unique_ptr<experts::ExpertStream>> open_experts();
-  // Posted, not called: the timer belongs to the model thread. A job that arrives between pop() and the wait is not lost, because the
-  // posted cancel can only run once the wait has begun.
+  // Posted, not called: the timer belongs to the model thread. A job that arrives between pop() and the wait is not lost, because
+  // the posted cancel can only run once the wait has begun.
   void wake() {
     asio::post(context_, [this] { idle_.cancel(); });
   }
@@ -77,7 +77,8 @@ class ModelActor final : public Actor {
   ActorSeams seams_;
   Mailbox mailbox_;
   asio::io_context context_{1};
-  asio::steady_timer idle_{context_, asio::steady_timer::time_point::max()};  // never expires: the model thread's condition variable
+  asio::steady_timer idle_{context_,
+                           asio::steady_timer::time_point::max()};  // never expires: the model thread's condition variable
   std::promise<Result<void>> started_;
   bool reported_ = false;  // model thread
   std::thread thread_;

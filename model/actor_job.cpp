@@ -32,7 +32,8 @@ JobRun::JobRun(const JobSurroundings& around, const MailboxEntry& entry)
       first_token_(started_),
       sequence_(around.sequences.take(job_.prompt)),
       cached_(sequence_.committed()),
-      machine_({job_.prompt.size(), cached_, around.model.chunk, output_limit(job_, around.model.info.context_limit), job_.stop_ids}),
+      machine_(
+          {job_.prompt.size(), cached_, around.model.chunk, output_limit(job_, around.model.info.context_limit), job_.stop_ids}),
       sampler_(job_.sampling, job_.prompt, around.model.info.vocabulary, *around.model.kernels) {}
 
 awaitable<void> JobRun::run() {

@@ -1,17 +1,16 @@
 // One job on the model thread: interprets the generation machine's actions and tells the ticket what happens.
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <functional>
+#include <vector>
+
 #include "model/actor_mailbox.hpp"
 #include "model/actor_sequences.hpp"
 #include "model/generation/generation_machine.hpp"
 #include "model/generation/sampler.hpp"
 #include "model/loaded_model.hpp"
-
-#include <boost/asio/awaitable.hpp>
-
-#include <chrono>
-#include <functional>
-#include <vector>
 
 namespace k3 {
 

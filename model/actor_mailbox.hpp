@@ -1,7 +1,6 @@
-// The edge of the model thread: a bounded first-in first-out queue of jobs. Like Ticket it is a place where threads meet, so it has a mutex.
+// The edge of the model thread: a bounded first-in first-out queue of jobs. Like Ticket it is a place where threads meet, so it has
+// a mutex.
 #pragma once
-
-#include "model/ticket.hpp"
 
 #include <chrono>
 #include <deque>
@@ -9,6 +8,8 @@
 #include <mutex>
 #include <optional>
 #include <vector>
+
+#include "model/ticket.hpp"
 
 namespace k3 {
 
@@ -19,8 +20,8 @@ struct MailboxEntry {
   std::size_t announced = 0;  // the position its asker was last told
 };
 
-// Each entry's Queued events come in order and before any event of its run: they are pushed under the mutex. So a ticket's wake function
-// must not call back into the model (it is called from submit() as well as from the model thread).
+// Each entry's Queued events come in order and before any event of its run: they are pushed under the mutex. So a ticket's wake
+// function must not call back into the model (it is called from submit() as well as from the model thread).
 class Mailbox {
  public:
   explicit Mailbox(std::size_t capacity) : capacity_(capacity) {}

@@ -72,10 +72,13 @@ std::uint64_t working_memory(const checkpoint::Config& c, std::size_t context, s
   // Two buffers a KDA layer. The MLA cache grows with use; a conversation beyond 32k tokens is planned for when somebody has one.
   const std::uint64_t kda = 2 * kda_layers * (c.kda_width() * c.kda_head_dim + 9 * c.kda_width()) * sizeof(float);
   const std::uint64_t mla = mla_layers * std::min<std::uint64_t>(context, 32768) * c.mla_cache_width() * sizeof(float);
-  // A row: the residual stream with its snapshots and temporaries, five projections of attention, the experts' sums, dense or shared inner.
+  // A row: the residual stream with its snapshots and temporaries, five projections of attention, the experts' sums, dense or
+  // shared inner.
   const std::uint64_t blocks = c.layers / std::max<std::size_t>(1, c.block_size) + 1;
-  const std::uint64_t attention = std::max(5 * c.kda_width(), c.mla_heads * (2 * c.nope_dim + 2 * c.rope_dim + 3 * c.v_dim + c.kv_rank));
-  const std::uint64_t row = (c.hidden * (blocks + 6) + attention + 8 * c.latent + 3 * std::max(c.dense_inner, c.shared_inner())) * sizeof(float);
+  const std::uint64_t attention =
+      std::max(5 * c.kda_width(), c.mla_heads * (2 * c.nope_dim + 2 * c.rope_dim + 3 * c.v_dim + c.kv_rank));
+  const std::uint64_t row =
+      (c.hidden * (blocks + 6) + attention + 8 * c.latent + 3 * std::max(c.dense_inner, c.shared_inner())) * sizeof(float);
   return live_sequences * (kda + mla) + chunk * row + 256 * mb;
 }
 

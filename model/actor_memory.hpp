@@ -1,16 +1,18 @@
 // The memory plan: how much the expert slots may take once everything else has its share.
 #pragma once
 
-#include "model/checkpoint/config.hpp"
-
 #include <cstdint>
+
+#include "model/checkpoint/config.hpp"
 
 namespace k3 {
 
-// Sequences kept alive, the running one included: enough for a conversation and a side request (a title, a check) between its turns.
+// Sequences kept alive, the running one included: enough for a conversation and a side request (a title, a check) between its
+// turns.
 inline constexpr std::size_t live_sequences = 2;
 
-// Bytes this process may still take: MemAvailable, lowered by what the cgroup (and each of its ancestors) leaves. 0: cannot be told.
+// Bytes this process may still take: MemAvailable, lowered by what the cgroup (and each of its ancestors) leaves. 0: cannot be
+// told.
 std::uint64_t available_memory();
 
 // Sequence states, activations of a step and a fixed rest, at `context` tokens and `chunk` rows.

@@ -1,11 +1,11 @@
 // The conversations kept in memory, so that the next turn of one computes only what is new.
 #pragma once
 
-#include "model/sequence/sequence.hpp"
-
 #include <memory>
 #include <span>
 #include <vector>
+
+#include "model/sequence/sequence.hpp"
 
 namespace k3 {
 
@@ -13,9 +13,9 @@ class LiveSequences {
  public:
   LiveSequences(const checkpoint::Config& config, std::size_t capacity) : config_(config), capacity_(capacity) {}
 
-  // The sequence with the most committed tokens among those `prompt` starts with, or a fresh one in the place of the least recently used.
-  // The prompt must be longer than what is committed: logits come from computing a token, and recurrent state cannot step back one.
-  // Valid until the next call.
+  // The sequence with the most committed tokens among those `prompt` starts with, or a fresh one in the place of the least recently
+  // used. The prompt must be longer than what is committed: logits come from computing a token, and recurrent state cannot step
+  // back one. Valid until the next call.
   Sequence& take(std::span<const std::int32_t> prompt);
 
  private:

@@ -1,11 +1,11 @@
 #include "model/loaded_model.hpp"
 
-#include "model/actor_memory.hpp"
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <fstream>
+
+#include "model/actor_memory.hpp"
 
 namespace k3 {
 

@@ -1,5 +1,8 @@
-// Everything of a model that is loaded once and then only read: what the actor runs on, and what a tool may run Forward on directly.
+// Everything of a model that is loaded once and then only read: what the actor runs on, and what a tool may run Forward on
+// directly.
 #pragma once
+
+#include <memory>
 
 #include "kernels/kernels.hpp"
 #include "model/actor.hpp"
@@ -8,8 +11,6 @@
 #include "model/compute_pool.hpp"
 #include "model/experts/expert_stream.hpp"
 #include "model/forward.hpp"
-
-#include <memory>
 
 namespace k3 {
 

@@ -1,9 +1,8 @@
 #include "model/run_ids.hpp"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-
-#include <algorithm>
 #include <exception>
 
 namespace k3 {

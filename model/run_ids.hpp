@@ -1,17 +1,17 @@
 // Runs given ids through the model, outside the actor: for `k3 logits`, traces and tests.
 #pragma once
 
-#include "model/loaded_model.hpp"
-
 #include <span>
 #include <stop_token>
 #include <vector>
 
+#include "model/loaded_model.hpp"
+
 namespace k3 {
 
 struct RunIdsOptions {
-  std::size_t chunk = 0;             // rows per step; 0: the model's
-  std::span<const float> inject;     // [tokens, hidden], replaces the embedding rows; empty: off
+  std::size_t chunk = 0;          // rows per step; 0: the model's
+  std::span<const float> inject;  // [tokens, hidden], replaces the embedding rows; empty: off
   bool want_hidden = false;
   std::stop_token stop;
 };

@@ -1,13 +1,13 @@
-// What one generation does next: a plain state machine without I/O. Whoever runs it reports what happened and does what it answers, so
-// every path, cancels included, is tested without a model.
+// What one generation does next: a plain state machine without I/O. Whoever runs it reports what happened and does what it answers,
+// so every path, cancels included, is tested without a model.
 //
 //   queued ── Begin ──► prefill ── ChunkDone ──► prefill … ── Sampled ──► decode ── Sampled ──► decode … ──► finished
 //      └──────────────────┴────────────── Cancelled, Failed ──────────────────┴──────────────────────► cancelled, failed
 #pragma once
 
-#include "model/ticket.hpp"
-
 #include <variant>
+
+#include "model/ticket.hpp"
 
 namespace k3::generation {
 
@@ -22,26 +22,39 @@ struct GenerationPlan {
 class GenerationMachine {
  public:
   // --- what happened ---
-  struct Begin {};                          // the job's turn has come
-  struct ChunkDone {};                      // a chunk without logits is committed
-  struct Sampled { std::int32_t id = 0; };  // a step with logits is committed and this token was drawn from it
-  struct Cancelled {};                      // in any state; after the end it changes nothing
-  struct Failure { Error error; };          // likewise
+  struct Begin {};      // the job's turn has come
+  struct ChunkDone {};  // a chunk without logits is committed
+  struct Sampled {
+    std::int32_t id = 0;
+  };                    // a step with logits is committed and this token was drawn from it
+  struct Cancelled {};  // in any state; after the end it changes nothing
+  struct Failure {
+    Error error;
+  };  // likewise
   using Event = std::variant<Begin, ChunkDone, Sampled, Cancelled, Failure>;
 
   // --- what to do ---
-  struct RunChunk { std::size_t first = 0, count = 0; bool wants_logits = false; };  // prompt rows [first, first + count)
-  struct RunToken { std::int32_t id = 0; };                                          // one row, with logits
-  struct Finish { FinishReason reason = FinishReason::stop; };
-  struct Fail { Error error; };
+  struct RunChunk {
+    std::size_t first = 0, count = 0;
+    bool wants_logits = false;
+  };  // prompt rows [first, first + count)
+  struct RunToken {
+    std::int32_t id = 0;
+  };  // one row, with logits
+  struct Finish {
+    FinishReason reason = FinishReason::stop;
+  };
+  struct Fail {
+    Error error;
+  };
   using Action = std::variant<RunChunk, RunToken, Finish, Fail>;
 
   enum class State { queued, prefill, decode, finished, cancelled, failed };
 
   explicit GenerationMachine(GenerationPlan plan);
 
-  // An event that the state cannot meet is a programmer's error and ends the generation as failed (internal). After the end every event
-  // gets the same answer again.
+  // An event that the state cannot meet is a programmer's error and ends the generation as failed (internal). After the end every
+  // event gets the same answer again.
   Action step(const Event& event);
 
   State state() const { return state_; }

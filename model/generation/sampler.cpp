@@ -54,7 +54,8 @@ double uniform(std::uint64_t seed, std::uint64_t step) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-Sampler::Sampler(const Sampling& sampling, std::span<const std::int32_t> prompt, std::size_t vocabulary, const kernels::Table& kernels)
+Sampler::Sampler(const Sampling& sampling, std::span<const std::int32_t> prompt, std::size_t vocabulary,
+                 const kernels::Table& kernels)
     : sampling_(sampling),
       kernels_(kernels),
       repeats_(sampling.repetition_penalty != 1.0F),
@@ -102,7 +103,8 @@ Result<std::int32_t> Sampler::greedy(std::span<const float> logits) const {
     }
     if (logits[i] > logits[best]) best = i;
   }
-  if (logits[best] == -std::numeric_limits<float>::infinity()) return fail(ErrorCode::internal, "the model gave no token a finite logit");
+  if (logits[best] == -std::numeric_limits<float>::infinity())
+    return fail(ErrorCode::internal, "the model gave no token a finite logit");
   return static_cast<std::int32_t>(best);
 }
 

@@ -2,12 +2,12 @@
 // position, exp comes from the kernel table (no libm), sums run in one fixed order.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "kernels/kernels.hpp"
 #include "model/error.hpp"
 #include "model/generation/sampling.hpp"
-
-#include <span>
-#include <vector>
 
 namespace k3::generation {
 
@@ -48,12 +48,12 @@ class Sampler {
   const kernels::Table& kernels_;
   const bool repeats_, counts_;
   std::uint64_t step_ = 0;
-  float best_ = 0;                      // highest logit of the step
-  std::vector<std::uint8_t> seen_;      // [vocabulary], in prompt or output; for the repetition penalty
-  std::vector<std::uint32_t> output_;   // [vocabulary], occurrences in the output; for presence and frequency
-  std::vector<float> adjusted_;         // [vocabulary]
-  std::vector<Candidate> candidates_;   // [vocabulary]
-  std::size_t sorted_ = 0;              // candidates in front that are in final order
+  float best_ = 0;                     // highest logit of the step
+  std::vector<std::uint8_t> seen_;     // [vocabulary], in prompt or output; for the repetition penalty
+  std::vector<std::uint32_t> output_;  // [vocabulary], occurrences in the output; for presence and frequency
+  std::vector<float> adjusted_;        // [vocabulary]
+  std::vector<Candidate> candidates_;  // [vocabulary]
+  std::size_t sorted_ = 0;             // candidates in front that are in final order
 };
 
 }  // namespace k3::generation

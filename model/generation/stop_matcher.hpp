@@ -8,8 +8,8 @@
 
 namespace k3::generation {
 
-// One Knuth-Morris-Pratt automaton a stop string, fed byte by byte, so the outcome cannot depend on where the pieces were cut. The match
-// that completes first wins; of several that complete at the same byte the longest, so that nothing of any of them is shown.
+// One Knuth-Morris-Pratt automaton a stop string, fed byte by byte, so the outcome cannot depend on where the pieces were cut. The
+// match that completes first wins; of several that complete at the same byte the longest, so that nothing of any of them is shown.
 class StopMatcher {
  public:
   // Empty strings are ignored.

@@ -1,17 +1,17 @@
 // An actor on the golden tiny model, and an asker that collects what a ticket is told.
 #pragma once
 
-#include "model/actor.hpp"
-#include "model/actor_seams.hpp"
-#include "model/text/json.hpp"
-#include "tests/catch.hpp"
-
 #include <condition_variable>
 #include <fstream>
 #include <iterator>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include "model/actor.hpp"
+#include "model/actor_seams.hpp"
+#include "model/text/json.hpp"
+#include "tests/catch.hpp"
 
 namespace k3::actor_test {
 

@@ -1,10 +1,10 @@
 // Cancels at every kind of point, drive errors and exceptions: the job ends, the actor and what it has computed live on.
-#include "tests/actor/support.hpp"
-
 #include <atomic>
 #include <new>
 #include <set>
 #include <thread>
+
+#include "tests/actor/support.hpp"
 
 using namespace k3;
 using namespace k3::actor_test;
@@ -71,8 +71,8 @@ TEST_CASE("a cancel at the n-th point ends the job there, and the same prompt th
   REQUIRE(generate(*actor, golden().tokens, output) == reference);
   const std::size_t total = cancel.passed;
   REQUIRE(total > 100);
-  // The first ones, and a stride that visits each kind. Alone, the model thread takes every block of a product and passes the same points
-  // each time, so the last ones can be named too; with a second thread their number varies a little.
+  // The first ones, and a stride that visits each kind. Alone, the model thread takes every block of a product and passes the same
+  // points each time, so the last ones can be named too; with a second thread that takes blocks their number varies.
   std::set<std::size_t> where;
   for (std::size_t n = 1; n <= 12; ++n) where.insert(threads == 1 ? total + 1 - n : n);
   for (std::size_t n = 13; n < total - total / 8; n += total / 20) where.insert(n);
@@ -84,6 +84,7 @@ TEST_CASE("a cancel at the n-th point ends the job there, and the same prompt th
     REQUIRE(asker.submit(*actor, greedy_job(golden().tokens, output)).has_value());
     asker.wait();
     INFO("cancelled at point " << n << " of " << total);
+    if (threads > 1 && cancel.passed < n) continue;  // the other thread took so many blocks that this run had no such point
     REQUIRE(asker.failed() != nullptr);
     REQUIRE(asker.failed()->error.code == ErrorCode::cancelled);
     REQUIRE(cancel.passed == n);  // not one point further

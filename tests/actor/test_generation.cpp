@@ -1,9 +1,9 @@
 // The actor gives the model's tokens, whatever the chunking, threads, slots and prefix reuse.
-#include "model/run_ids.hpp"
-#include "tests/actor/support.hpp"
-
 #include <algorithm>
 #include <cstring>
+
+#include "model/run_ids.hpp"
+#include "tests/actor/support.hpp"
 
 using namespace k3;
 using namespace k3::actor_test;

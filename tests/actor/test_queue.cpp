@@ -1,15 +1,17 @@
 // Admission, order, positions, progress and refusal.
-#include "tests/actor/support.hpp"
-
 #include <atomic>
 #include <thread>
+
+#include "tests/actor/support.hpp"
 
 using namespace k3;
 using namespace k3::actor_test;
 
 namespace {
 
-Ids some_prompt(std::size_t n = 8) { return Ids(golden().tokens.begin(), golden().tokens.begin() + static_cast<std::ptrdiff_t>(n)); }
+Ids some_prompt(std::size_t n = 8) {
+  return Ids(golden().tokens.begin(), golden().tokens.begin() + static_cast<std::ptrdiff_t>(n));
+}
 
 std::vector<std::size_t> positions(const Asker& asker) {
   std::vector<std::size_t> out;

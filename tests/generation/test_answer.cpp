@@ -1,11 +1,10 @@
-#include "model/generation/answer.hpp"
-
-#include "model/text/json.hpp"
-#include "tests/catch.hpp"
-
 #include <algorithm>
 #include <fstream>
 #include <set>
+
+#include "model/generation/answer.hpp"
+#include "model/text/json.hpp"
+#include "tests/catch.hpp"
 
 using namespace k3;
 using generation::Answer;
@@ -157,8 +156,9 @@ TEST_CASE("held-back text comes out when a tool call begins") {
   // Some text into the response channel, right before its closer, that looks like the start of a stop string.
   const auto& control = tokenizer().control();
   auto ids = call->ids;
-  const std::size_t response = 1 + static_cast<std::size_t>(std::distance(
-      ids.begin(), std::find(std::find(ids.begin(), ids.end(), control.close) + 3, ids.end(), control.separator)));
+  const std::size_t response =
+      1 + static_cast<std::size_t>(std::distance(
+              ids.begin(), std::find(std::find(ids.begin(), ids.end(), control.close) + 3, ids.end(), control.separator)));
   const auto text = tokenizer().encode("ab", false).value();
   ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(response), text.begin(), text.end());
   Answer answer(tokenizer(), options(*call, {"abc"}));

@@ -1,8 +1,7 @@
-#include "model/generation/generation_machine.hpp"
-
-#include "tests/catch.hpp"
-
 #include <string>
+
+#include "model/generation/generation_machine.hpp"
+#include "tests/catch.hpp"
 
 using namespace k3;
 using Machine = k3::generation::GenerationMachine;
@@ -17,7 +16,8 @@ std::string show(const Machine::Action& action) {
     return "chunk " + std::to_string(a->first) + "+" + std::to_string(a->count) + (a->wants_logits ? " logits" : "");
   }
   if (const auto* a = std::get_if<Machine::RunToken>(&action)) return "token " + std::to_string(a->id);
-  if (const auto* a = std::get_if<Machine::Finish>(&action)) return a->reason == FinishReason::stop ? "finish stop" : "finish length";
+  if (const auto* a = std::get_if<Machine::Finish>(&action))
+    return a->reason == FinishReason::stop ? "finish stop" : "finish length";
   const auto code = std::get<Machine::Fail>(action).error.code;
   return code == ErrorCode::cancelled ? "fail cancelled" : code == ErrorCode::io ? "fail io" : "fail other";
 }
@@ -29,8 +29,8 @@ struct Step {
 
 const std::vector<Step>& whole_run() {
   static const std::vector<Step> steps = {
-      {Machine::Begin{}, "chunk 3+3"},     {Machine::ChunkDone{}, "chunk 6+3"},  {Machine::ChunkDone{}, "chunk 9+1 logits"},
-      {Machine::Sampled{5}, "token 5"},    {Machine::Sampled{6}, "token 6"},     {Machine::Sampled{7}, "finish length"},
+      {Machine::Begin{}, "chunk 3+3"},  {Machine::ChunkDone{}, "chunk 6+3"}, {Machine::ChunkDone{}, "chunk 9+1 logits"},
+      {Machine::Sampled{5}, "token 5"}, {Machine::Sampled{6}, "token 6"},    {Machine::Sampled{7}, "finish length"},
   };
   return steps;
 }

@@ -1,12 +1,11 @@
-#include "model/generation/sampler.hpp"
-
-#include "tests/catch.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <set>
+
+#include "model/generation/sampler.hpp"
+#include "tests/catch.hpp"
 
 using namespace k3;
 using generation::Sampler;
@@ -180,20 +179,20 @@ TEST_CASE("penalties and bias") {
   Sampling s;
   s.temperature = 0;
   s.repetition_penalty = 2;
-  CHECK(once(s, {4, 3, 1}, {0}) == 1);             // 4 / 2 < 3
-  CHECK(once(s, {-1, -1.5F, -9}, {0}) == 1);       // -1 * 2 < -1.5: a penalty of a negative logit lowers it too
-  CHECK(once(s, {4, 3, 1}, {}, {0}) == 1);         // the output counts as the prompt does
-  CHECK(once(s, {4, 3, 1}, {0, 0, 0}) == 1);       // once, however often
+  CHECK(once(s, {4, 3, 1}, {0}) == 1);        // 4 / 2 < 3
+  CHECK(once(s, {-1, -1.5F, -9}, {0}) == 1);  // -1 * 2 < -1.5: a penalty of a negative logit lowers it too
+  CHECK(once(s, {4, 3, 1}, {}, {0}) == 1);    // the output counts as the prompt does
+  CHECK(once(s, {4, 3, 1}, {0, 0, 0}) == 1);  // once, however often
   s = {};
   s.temperature = 0;
   s.presence_penalty = 1;
-  CHECK(once(s, {4, 3.5F}, {0}) == 0);             // the prompt does not count
+  CHECK(once(s, {4, 3.5F}, {0}) == 0);  // the prompt does not count
   CHECK(once(s, {4, 3.5F}, {}, {0}) == 1);
-  CHECK(once(s, {4, 2.5F}, {}, {0, 0, 0}) == 0);   // once, however often
+  CHECK(once(s, {4, 2.5F}, {}, {0, 0, 0}) == 0);  // once, however often
   s.presence_penalty = 0;
   s.frequency_penalty = 0.5F;
   CHECK(once(s, {4, 3.2F}, {}, {0}) == 0);
-  CHECK(once(s, {4, 3.2F}, {}, {0, 0}) == 1);      // each time
+  CHECK(once(s, {4, 3.2F}, {}, {0, 0}) == 1);  // each time
   s = {};
   s.temperature = 0;
   s.logit_bias = {{0, -100.0F}, {2, 0.5F}};

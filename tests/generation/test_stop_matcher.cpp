@@ -1,8 +1,7 @@
-#include "model/generation/stop_matcher.hpp"
-
-#include "tests/catch.hpp"
-
 #include <algorithm>
+
+#include "model/generation/stop_matcher.hpp"
+#include "tests/catch.hpp"
 
 using k3::generation::StopMatcher;
 
