@@ -48,9 +48,9 @@ struct StepHooks {
   std::function<void(std::size_t layer, std::span<const float> running_sum)> after_layer;
 };
 
-// Cancellation points passed since the process began, by kind. Tests assert how many follow a stop request.
+// Cancellation points passed in steps since the process began, by kind (those between tokens and in the queue are the actor's). Tests assert how many follow a stop request.
 struct CancellationPoints {
-  std::uint64_t layers = 0, experts = 0, blocks = 0, tokens = 0;
+  std::uint64_t layers = 0, experts = 0, blocks = 0;
 };
 
 class Forward {

@@ -52,7 +52,8 @@ class Ticket {
   std::optional<Event> pop();
   // Withdraws the job: skipped if still queued, stopped at the next cancellation point if running. Any thread, any number of times.
   void cancel() { stop_.request_stop(); }
-  // `wake` is called (from the model thread, without the lock) after each push; set it before submitting. It must not block.
+  // `wake` is called after each push, without the lock, from the model thread or from within submit(); set it before submitting. It must neither
+  // block nor call back into the model.
   void on_event(std::function<void()> wake) { wake_ = std::move(wake); }
 
   // --- model's side ---

@@ -141,6 +141,7 @@ int main(int count, char** values) {
     // Standard output is for results: the library would log there.
     spdlog::set_default_logger(spdlog::stderr_color_mt("k3"));
     spdlog::set_pattern("%^%l%$: %v");
+    spdlog::set_level(spdlog::level::warn);  // the server tells more, being watched by its log
     return k3::cli::run(count, values);
   } catch (const std::exception& error) {
     return k3::cli::report(std::string("unexpected: ") + error.what());

@@ -1,6 +1,7 @@
 // `k3 serve`: the HTTP server. The port is taken before the model loads, so that a busy one fails at once and not after an hour.
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
+#include <spdlog/spdlog.h>
 #include <cstdio>
 #include <memory>
 
@@ -27,6 +28,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 }
 
 int serve(const Flags& flags) {
+  spdlog::set_level(spdlog::level::info);
   auto model_flags = model_options(flags.engine);
   if (model_flags.has_error()) return report(model_flags.error());
   if (!flags.id.empty()) model_flags->id = flags.id;

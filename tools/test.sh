@@ -49,12 +49,6 @@ preset_steps() { # preset_steps PRESET [configure arguments]: builds it and, whe
 }
 client_packages() { cd tests/clients && npm ci --no-audit --no-fund --ignore-scripts; }
 
-# clang-tidy takes ten seconds and more a file, so it looks at what is ours to keep clean, not at the tests.
-clang_tidy() {
-  git ls-files 'kernels/*.cpp' 'model/*.cpp' 'server/*.cpp' 'tools/*.cpp' |
-    xargs -P "$(bash tools/jobs.sh)" -n 1 clang-tidy-19 -p build/release --quiet
-}
-
 step "packages" bash tools/setup.sh test || finish
 python=/usr/bin/python3 # by path: numpy comes with Debian's, and another python3 may stand before it in PATH
 k3=build/release/k3
@@ -73,7 +67,6 @@ step "killed clients" node tests/clients/kill_clients.mjs "$k3" "${K3_ROUNDS:-20
 step "tokenizer against npm tiktoken" bash tests/clients/tokenizer/run.sh "$k3"
 step "client packages" client_packages && step "openai client" node tests/clients/openai/openai.mjs "$k3"
 step "headers stand alone" "$python" tests/tidy/headers.py
-step "clang-tidy" clang_tidy
 
 preset_steps gcc
 preset_steps asan && step "killed clients asan" node tests/clients/kill_clients.mjs build/asan/k3 "${K3_ROUNDS:-5}"

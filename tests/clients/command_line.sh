@@ -34,13 +34,13 @@ expect 2 "there is no command 'sing'" "$k3" sing
 expect 2 "not in this build" "$k3" repack a b --bits 8
 expect 2 "not in this build" "$k3" bench kernels --json
 expect 2 "MODEL" "$k3" tokenize
-expect 2 "--chunk = many" "$k3" generate bundled --prompt x --chunk many
+expect 2 "--chunk: Value many" "$k3" generate bundled --prompt x --chunk many
 expect 2 "K3_CHUNK" env K3_CHUNK=many "$k3" generate bundled --prompt x
 expect 2 "--temperature" "$k3" generate bundled --prompt x --temperature nan
 expect 2 "COLI_TEMP" env COLI_TEMP=-1 "$k3" generate bundled --prompt x
 expect 2 "--frobnicate" "$k3" serve bundled --frobnicate
 expect 2 "--ids: '1x'" "$k3" generate bundled --ids 1,1x
-expect 2 "Input" "$k3" generate bundled
+expect 2 "--prompt-file" "$k3" generate bundled
 expect 2 "--isa" "$k3" generate bundled --prompt x --isa mmx
 
 for flag in --mla-bits --head-bits --dirs --mmap --vulkan --vulkan-gb --vulkan-uploads --ram-gb; do
@@ -69,7 +69,7 @@ same '[1539]' "$special" "a reserved token with --special"
 
 question='{"messages":[{"role":"user","content":"What is the capital of France?"}]}'
 echo "$question" >"$work/request.json"
-expect 0 '"segments":[[' "$k3" render bundled <"$work/request.json"
+expect 0 '"segments":[[' bash -c "'$k3' render bundled <'$work/request.json'"
 "$k3" generate bundled --messages "$work/request.json" --temperature 0 --json >"$work/one.json" || failed=1
 expect 0 Paris cat "$work/one.json"
 for extra in "--chunk 1" "--threads 1" "--expert-gb 0" "--pipe 0" "--direct 0" "--exact --bits 16" "--expert-top-p 1"; do

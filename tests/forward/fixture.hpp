@@ -7,6 +7,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -34,6 +35,32 @@ struct RunnerOptions {
   unsigned threads = 1;
   std::size_t slots = 4;
   std::string isa;
+  std::optional<experts::ExpertKey> lost;  // reading this expert fails
+};
+
+// Passes everything on, except that one expert cannot be read.
+class LossyStream : public experts::ExpertStream {
+ public:
+  LossyStream(std::unique_ptr<ExpertStream> inner, experts::ExpertKey lost) : inner_(std::move(inner)), lost_(lost) {}
+  void request(std::span<const experts::ExpertKey> keys) override { inner_->request(keys); }
+  boost::asio::awaitable<Result<experts::Lease>> acquire(experts::ExpertKey key, std::stop_token stop) override {
+    if (key == lost_) co_return fail(ErrorCode::io, "the drive has lost this expert");
+    Result<experts::Lease> lease = co_await inner_->acquire(key, stop);
+    co_return lease;
+  }
+  void reap() override { inner_->reap(); }
+  boost::asio::awaitable<void> drain() override { co_await inner_->drain(); }
+  experts::StreamCounters counters() const override { return inner_->counters(); }
+  std::size_t slots() const override { return inner_->slots(); }
+  std::size_t in_flight() const override { return inner_->in_flight(); }
+  std::string_view backend() const override { return inner_->backend(); }
+
+ protected:
+  void release(std::size_t) override { std::abort(); }  // leases are the inner stream's
+
+ private:
+  std::unique_ptr<ExpertStream> inner_;
+  const experts::ExpertKey lost_;
 };
 
 class Runner {
@@ -43,6 +70,7 @@ class Runner {
     // Room for the window's alignment beside the bytes.
     stream_options.budget_bytes = options.slots * (loaded.checkpoint.expert_bytes() + 8192);
     stream_ = experts::ExpertStream::open(loaded.checkpoint, context_, stream_options).value();
+    if (options.lost) stream_ = std::make_unique<LossyStream>(std::move(stream_), *options.lost);
     ForwardContext context;
     context.config = &loaded.checkpoint.config();
     context.weights = &loaded.weights;

@@ -42,9 +42,9 @@ TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set
     std::size_t chunk;
     RunnerOptions options;
   };
-  std::vector<Variant> variants{{1, {1, 4, ""}}, {7, {1, 4, ""}}, {512, {2, 4, ""}}, {5, {3, 1, ""}}, {3, {2, 12, ""}}, {9, {2, 144, ""}}};
+  std::vector<Variant> variants{{1, {1, 4, "", {}}}, {7, {1, 4, "", {}}}, {512, {2, 4, "", {}}}, {5, {3, 1, "", {}}}, {3, {2, 12, "", {}}}, {9, {2, 144, "", {}}}};
   for (const auto* table : kernels::tables()) {
-    if (kernels::supported(*table)) variants.push_back({11, {2, 5, table->name}});
+    if (kernels::supported(*table)) variants.push_back({11, {2, 5, table->name, {}}});
   }
   for (const auto& variant : variants) {
     CAPTURE(variant.chunk, variant.options.threads, variant.options.slots, variant.options.isa);
@@ -59,7 +59,7 @@ TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set
 TEST_CASE("a row's bits do not depend on its company") {
   const Golden want = golden();
   const std::span<const std::int32_t> tokens(want.tokens);
-  Runner runner(tiny(), {2, 3, ""});
+  Runner runner(tiny(), {2, 3, "", {}});
   auto alone = runner.sequence();
   const auto logits = runner.feed(*alone, tokens, 4);
   const std::size_t vocabulary = tiny().checkpoint.config().vocabulary;
