@@ -1,8 +1,6 @@
 // Threads for one product at a time. The split is by output blocks, and a block's bits do not depend on who computes it.
 #pragma once
 
-#include "model/function_ref.hpp"
-
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -10,6 +8,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "model/function_ref.hpp"
 
 namespace k3 {
 
@@ -23,9 +23,9 @@ class ComputePool {
 
   unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
-  // Calls work(block) for each block in [0, blocks), on all threads, and returns when all are done. Before each block it takes, the calling
-  // thread asks `proceed()`; once that says false no further block is begun and the call returns false. Without `proceed` it never stops.
-  // One call at a time; the work must not throw.
+  // Calls work(block) for each block in [0, blocks), on all threads, and returns when all are done. Before each block it takes, the
+  // calling thread asks `proceed()`; once that says false no further block is begun and the call returns false. Without `proceed`
+  // it never stops. One call at a time; the work must not throw.
   bool run(std::size_t blocks, FunctionRef<void(std::size_t)> work, FunctionRef<bool()> proceed = {});
 
  private:

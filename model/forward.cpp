@@ -1,12 +1,12 @@
 #include "model/forward.hpp"
 
+#include <algorithm>
+#include <cassert>
+
 #include "model/layers/attention_residual.hpp"
 #include "model/layers/kda.hpp"
 #include "model/layers/latent_moe.hpp"
 #include "model/layers/mla.hpp"
-
-#include <algorithm>
-#include <cassert>
 
 namespace k3 {
 
@@ -32,10 +32,10 @@ struct Forward::Impl {
   }
   void norm_rows(const layers::Compute& compute, const checkpoint::Vector& weights, std::size_t rows, float* values) const;
   void embed(std::span<const Row> rows, std::span<const float> inject);
-  bool attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index, std::size_t mla_index,
-                 std::size_t rows);
-  awaitable<bool> feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows, const std::stop_token& stop,
-                               std::vector<std::optional<Error>>& row_errors);
+  bool attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index,
+                 std::size_t mla_index, std::size_t rows);
+  awaitable<bool> feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
+                               const std::stop_token& stop, std::vector<std::optional<Error>>& row_errors);
   bool head(const layers::Compute& compute, std::span<const Row> rows);
 };
 
@@ -45,7 +45,8 @@ std::vector<layers::RowGroup> group_rows(std::span<const Row> rows) {
   std::vector<layers::RowGroup> groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (groups.empty() || groups.back().sequence != rows[i].sequence) {
-      for ([[maybe_unused]] const auto& group : groups) assert(group.sequence != rows[i].sequence && "a sequence's rows stand together");
+      for ([[maybe_unused]] const auto& group : groups)
+        assert(group.sequence != rows[i].sequence && "a sequence's rows stand together");
       groups.push_back({rows[i].sequence, i, 0});
     }
     ++groups.back().count;
@@ -57,7 +58,8 @@ Error stopped() { return fail(ErrorCode::cancelled, "the request was cancelled")
 
 }  // namespace
 
-void Forward::Impl::norm_rows(const layers::Compute& compute, const checkpoint::Vector& weights, std::size_t rows, float* values) const {
+void Forward::Impl::norm_rows(const layers::Compute& compute, const checkpoint::Vector& weights, std::size_t rows,
+                              float* values) const {
   const std::size_t hidden = context.config->hidden;
   for (std::size_t row = 0; row < rows; ++row) {
     float* v = values + row * hidden;
@@ -96,8 +98,16 @@ awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std:
     co_return layers::dense_mlp(compute, *dense, x.data(), rows.size(), mlp, y.data());
   }
   const auto between_experts = [&] { return go_on(points.experts, stop); };
-  const layers::MoeStep step{std::get<checkpoint::MoeWeights>(weights.mlp), layer, x.data(), rows.size(), context.expert_top_p,
-                             *context.experts, stop, between_experts, row_errors, y.data()};
+  const layers::MoeStep step{std::get<checkpoint::MoeWeights>(weights.mlp),
+                             layer,
+                             x.data(),
+                             rows.size(),
+                             context.expert_top_p,
+                             *context.experts,
+                             stop,
+                             between_experts,
+                             row_errors,
+                             y.data()};
   const bool done = co_await layers::latent_moe(compute, step, moe);
   co_return done;
 }
@@ -124,7 +134,8 @@ Forward::~Forward() = default;
 void Forward::on_point(std::function<void()> hook) { impl_->hook = std::move(hook); }
 const CancellationPoints& Forward::points() const { return impl_->points; }
 
-// The layer loop. Names follow the paper: x is a layer's input (a mix of the residual stream), y what the sublayer adds to the running sum.
+// The layer loop. Names follow the paper: x is a layer's input (a mix of the residual stream), y what the sublayer adds to the
+// running sum.
 awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop_token stop, const StepHooks& hooks) {
   Impl& m = *impl_;
   const checkpoint::Config& config = *m.context.config;

@@ -1,19 +1,18 @@
 // The layer loop over a batch of rows.
 #pragma once
 
-#include "kernels/kernels.hpp"
-#include "model/checkpoint/weights.hpp"
-#include "model/compute_pool.hpp"
-#include "model/experts/expert_stream.hpp"
-#include "model/sequence/sequence.hpp"
-
 #include <boost/asio/awaitable.hpp>
-
 #include <functional>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
+
+#include "kernels/kernels.hpp"
+#include "model/checkpoint/weights.hpp"
+#include "model/compute_pool.hpp"
+#include "model/experts/expert_stream.hpp"
+#include "model/sequence/sequence.hpp"
 
 namespace k3 {
 
@@ -48,7 +47,8 @@ struct StepHooks {
   std::function<void(std::size_t layer, std::span<const float> running_sum)> after_layer;
 };
 
-// Cancellation points passed in steps since the process began, by kind (those between tokens and in the queue are the actor's). Tests assert how many follow a stop request.
+// Cancellation points passed in steps since the process began, by kind (those between tokens and in the queue are the actor's).
+// Tests assert how many follow a stop request.
 struct CancellationPoints {
   std::uint64_t layers = 0, experts = 0, blocks = 0;
 };

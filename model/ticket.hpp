@@ -1,9 +1,6 @@
 // The messages between whoever asks and the model actor: a Job goes in, Events come out, a Ticket holds the two ends together.
 #pragma once
 
-#include "model/error.hpp"
-#include "model/generation/sampling.hpp"
-
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -14,13 +11,16 @@
 #include <variant>
 #include <vector>
 
+#include "model/error.hpp"
+#include "model/generation/sampling.hpp"
+
 namespace k3 {
 
 struct Job {
-  std::vector<std::int32_t> prompt;      // at least one id
+  std::vector<std::int32_t> prompt;  // at least one id
   generation::Sampling sampling;
-  std::size_t max_tokens = 0;            // of output; 0: up to the context limit
-  std::vector<std::int32_t> stop_ids;    // generation ends after one of these; it is reported as the last Token
+  std::size_t max_tokens = 0;          // of output; 0: up to the context limit
+  std::vector<std::int32_t> stop_ids;  // generation ends after one of these; it is reported as the last Token
 };
 
 struct Timings {
@@ -28,22 +28,31 @@ struct Timings {
 };
 
 // Jobs ahead of this one, sent on admission and whenever it changes; 0 = next.
-struct Queued { std::size_t position = 0; };
+struct Queued {
+  std::size_t position = 0;
+};
 // Prompt tokens whose state is committed, of `total`; `cached` of them needed no computing.
-struct Prefill { std::size_t done = 0, total = 0, cached = 0; };
-struct Token { std::int32_t id = 0; };
+struct Prefill {
+  std::size_t done = 0, total = 0, cached = 0;
+};
+struct Token {
+  std::int32_t id = 0;
+};
 enum class FinishReason { stop, length };
 struct Finished {
   FinishReason reason = FinishReason::stop;
   std::size_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   Timings timings;
 };
-struct Failed { Error error; };  // also for a cancelled job, with ErrorCode::cancelled
+struct Failed {
+  Error error;
+};  // also for a cancelled job, with ErrorCode::cancelled
 // Finished or Failed is the last event of a ticket, always exactly one of them.
 using Event = std::variant<Queued, Prefill, Token, Finished, Failed>;
 
-// The receiving end of a job. Two threads meet here and nowhere else: the model thread pushes, the asker's thread pops, so this is the one
-// place with a mutex. A reader that stalls must not stall the model nor grow memory: past `capacity` events the job is cancelled.
+// The receiving end of a job. Two threads meet here and nowhere else: the model thread pushes, the asker's thread pops, so this is
+// the one place with a mutex. A reader that stalls must not stall the model nor grow memory: past `capacity` events the job is
+// cancelled.
 class Ticket {
  public:
   explicit Ticket(std::size_t capacity) : capacity_(capacity) {}
@@ -52,8 +61,8 @@ class Ticket {
   std::optional<Event> pop();
   // Withdraws the job: skipped if still queued, stopped at the next cancellation point if running. Any thread, any number of times.
   void cancel() { stop_.request_stop(); }
-  // `wake` is called after each push, without the lock, from the model thread or from within submit(); set it before submitting. It must neither
-  // block nor call back into the model.
+  // `wake` is called after each push, without the lock, from the model thread or from within submit(); set it before submitting. It
+  // must neither block nor call back into the model.
   void on_event(std::function<void()> wake) { wake_ = std::move(wake); }
 
   // --- model's side ---
@@ -73,7 +82,7 @@ struct ModelInfo {
   std::string id;                 // as clients name it
   std::size_t context_limit = 0;  // prompt + output, tokens
   std::size_t vocabulary = 0;
-  std::string fingerprint;        // of weights, precision and build
+  std::string fingerprint;  // of weights, precision and build
 };
 
 struct ModelStatus {
@@ -84,7 +93,8 @@ struct ModelStatus {
 class Model {
  public:
   virtual ~Model() = default;
-  // Thread-safe. Errors: overloaded (the queue is full), invalid_argument (context limit, with both numbers; ids outside the vocabulary).
+  // Thread-safe. Errors: overloaded (the queue is full), invalid_argument (context limit, with both numbers; ids outside the
+  // vocabulary).
   virtual Result<void> submit(Job job, std::shared_ptr<Ticket> ticket) = 0;
   virtual ModelInfo info() const = 0;
   virtual ModelStatus status() const = 0;

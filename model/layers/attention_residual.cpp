@@ -6,8 +6,8 @@
 namespace k3::layers {
 
 namespace {
-// The released model has 9 candidates (93 layers in blocks of 12, and the running sum). The bound only sizes an array on the stack; the
-// config check keeps layers / block_size below it.
+// The released model has 9 candidates (93 layers in blocks of 12, and the running sum). The bound only sizes an array on the stack;
+// the config check keeps layers / block_size below it.
 constexpr std::size_t max_candidates = 256;
 }  // namespace
 
@@ -23,7 +23,8 @@ void ResidualStream::take_snapshot() {
   snapshots[used++].swap(running_sum);
 }
 
-bool mix(const Compute& compute, const ResidualStream& stream, const checkpoint::ResidualWeights& weights, std::size_t rows, float* out) {
+bool mix(const Compute& compute, const ResidualStream& stream, const checkpoint::ResidualWeights& weights, std::size_t rows,
+         float* out) {
   const std::size_t hidden = compute.config.hidden;
   const std::size_t candidates = stream.used + 1;
   assert(candidates <= max_candidates);

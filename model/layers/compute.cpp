@@ -24,7 +24,8 @@ bool Compute::multiply(const checkpoint::Matrix& w, const float* x, std::size_t 
 bool Compute::multiply_mxfp4(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t outputs, std::size_t columns,
                              const float* x, std::size_t rows, float* y) const {
   return in_blocks(outputs, outputs * columns * rows, [&](std::size_t first, std::size_t count) {
-    kernels.matmul_mxfp4(packed + first * columns / 2, scale + first * columns / 32, count, columns, x, rows, columns, y + first, outputs);
+    kernels.matmul_mxfp4(packed + first * columns / 2, scale + first * columns / 32, count, columns, x, rows, columns, y + first,
+                         outputs);
   });
 }
 

@@ -2,7 +2,8 @@
 
 namespace k3::layers {
 
-bool dense_mlp(const Compute& compute, const checkpoint::MlpWeights& weights, const float* x, std::size_t rows, MlpScratch& s, float* out) {
+bool dense_mlp(const Compute& compute, const checkpoint::MlpWeights& weights, const float* x, std::size_t rows, MlpScratch& s,
+               float* out) {
   const std::size_t inner = weights.gate.rows;
   s.gate.resize(rows * inner);
   s.up.resize(rows * inner);

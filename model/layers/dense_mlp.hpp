@@ -1,9 +1,9 @@
 // The gated MLP with SiTU activation: layer 0's dense one and every layer's shared experts.
 #pragma once
 
-#include "model/layers/compute.hpp"
-
 #include <vector>
+
+#include "model/layers/compute.hpp"
 
 namespace k3::layers {
 
@@ -12,6 +12,7 @@ struct MlpScratch {
 };
 
 // out[rows, hidden] = down . situ(gate . x, up . x)
-bool dense_mlp(const Compute& compute, const checkpoint::MlpWeights& weights, const float* x, std::size_t rows, MlpScratch& scratch, float* out);
+bool dense_mlp(const Compute& compute, const checkpoint::MlpWeights& weights, const float* x, std::size_t rows, MlpScratch& scratch,
+               float* out);
 
 }  // namespace k3::layers

@@ -8,9 +8,10 @@ namespace {
 
 constexpr float l2_eps = 1e-6F;  // added to the sum of squares, not to the mean: the reference's l2norm, not an RMS norm
 
-// One head of one sequence, its rows in order. Everything a head needs (state 64 KB, tails, a slice of each row) stays in one core's cache.
-void run_head(const Compute& compute, const checkpoint::KdaWeights& weights, std::size_t index, const RowGroup& group, std::size_t head,
-              KdaScratch& s) {
+// One head of one sequence, its rows in order. Everything a head needs (state 64 KB, tails, a slice of each row) stays in one
+// core's cache.
+void run_head(const Compute& compute, const checkpoint::KdaWeights& weights, std::size_t index, const RowGroup& group,
+              std::size_t head, KdaScratch& s) {
   const auto& kernels = compute.kernels;
   const std::size_t dim = compute.config.kda_head_dim, heads = compute.config.kda_heads, width = compute.config.kda_width();
   const std::size_t taps = checkpoint::Config::conv_width, tail = (taps - 1) * dim;
@@ -25,12 +26,14 @@ void run_head(const Compute& compute, const checkpoint::KdaWeights& weights, std
     const std::size_t at = row * width + head * dim;
     kernels.conv4_silu(weights.q_conv.data() + head * dim * taps, &s.q[at], tail_in, dim, tail_out, &s.q_conv[at]);
     kernels.conv4_silu(weights.k_conv.data() + head * dim * taps, &s.k[at], tail_in + tail, dim, tail_out + tail, &s.k_conv[at]);
-    kernels.conv4_silu(weights.v_conv.data() + head * dim * taps, &s.v[at], tail_in + 2 * tail, dim, tail_out + 2 * tail, &s.v_conv[at]);
+    kernels.conv4_silu(weights.v_conv.data() + head * dim * taps, &s.v[at], tail_in + 2 * tail, dim, tail_out + 2 * tail,
+                       &s.v_conv[at]);
     kernels.l2_normalise(&s.q_conv[at], dim, l2_eps, q_gain, &s.q_conv[at]);
     kernels.l2_normalise(&s.k_conv[at], dim, l2_eps, 1.0F, &s.k_conv[at]);
-    kernels.kda_decay(&s.decay[at], weights.dt_bias.data() + head * dim, weights.a[head], compute.config.gate_lower_bound, dim, &s.decay[at]);
-    kernels.kda_step(state_in, &s.q_conv[at], &s.k_conv[at], &s.v_conv[at], &s.decay[at], s.beta[row * heads + head], dim, dim, state_out,
-                     &s.context[at]);
+    kernels.kda_decay(&s.decay[at], weights.dt_bias.data() + head * dim, weights.a[head], compute.config.gate_lower_bound, dim,
+                      &s.decay[at]);
+    kernels.kda_step(state_in, &s.q_conv[at], &s.k_conv[at], &s.v_conv[at], &s.decay[at], s.beta[row * heads + head], dim, dim,
+                     state_out, &s.context[at]);
     kernels.rms_norm(&s.context[at], weights.o_norm.data(), dim, compute.config.rms_eps, &s.context[at]);
     kernels.multiply_sigmoid(&s.gate[at], dim, &s.context[at]);
     // From the second row on the draft continues itself.

@@ -1,9 +1,9 @@
 // Kimi Delta Attention: a gated delta rule over a fixed-size state per head, with short convolutions before it.
 #pragma once
 
-#include "model/layers/compute.hpp"
-
 #include <vector>
+
+#include "model/layers/compute.hpp"
 
 namespace k3::layers {
 
@@ -13,7 +13,8 @@ struct KdaScratch {
   void resize(const checkpoint::Config& config, std::size_t rows);
 };
 
-// out[rows, hidden] = KDA(x[rows, hidden]), x already normed. `index` counts KDA layers. Reads each sequence's committed state, writes its draft.
+// out[rows, hidden] = KDA(x[rows, hidden]), x already normed. `index` counts KDA layers. Reads each sequence's committed state,
+// writes its draft.
 bool kda(const Compute& compute, const checkpoint::KdaWeights& weights, std::size_t index, std::span<const RowGroup> groups,
          const float* x, std::size_t rows, KdaScratch& scratch, float* out);
 

@@ -28,7 +28,8 @@ void find_users(const MoeStep& step, std::uint32_t expert, MoeScratch& s) {
   s.users.clear();
   for (std::size_t row = 0; row < step.rows; ++row) {
     const auto& chosen = s.choices[row];
-    const auto it = std::lower_bound(chosen.begin(), chosen.end(), expert, [](const Choice& c, std::uint32_t e) { return c.expert < e; });
+    const auto it =
+        std::lower_bound(chosen.begin(), chosen.end(), expert, [](const Choice& c, std::uint32_t e) { return c.expert < e; });
     if (it != chosen.end() && it->expert == expert) s.users.emplace_back(row, it->weight);
   }
 }
@@ -41,8 +42,9 @@ bool run_expert(const Compute& compute, const experts::ExpertBytes& expert, MoeS
   s.up.resize(rows * inner);
   s.expert_out.resize(rows * latent);
   for (std::size_t i = 0; i < rows; ++i) std::copy_n(&s.latent[s.users[i].first * latent], latent, &s.gathered[i * latent]);
-  const bool inner_done = compute.multiply_mxfp4(expert.w1, expert.w1_scale, inner, latent, s.gathered.data(), rows, s.gate.data()) &&
-                          compute.multiply_mxfp4(expert.w3, expert.w3_scale, inner, latent, s.gathered.data(), rows, s.up.data());
+  const bool inner_done =
+      compute.multiply_mxfp4(expert.w1, expert.w1_scale, inner, latent, s.gathered.data(), rows, s.gate.data()) &&
+      compute.multiply_mxfp4(expert.w3, expert.w3_scale, inner, latent, s.gathered.data(), rows, s.up.data());
   if (!inner_done) return false;
   for (std::size_t i = 0; i < rows; ++i) {
     float* gate = &s.gate[i * inner];

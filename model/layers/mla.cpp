@@ -10,8 +10,8 @@ namespace k3::layers {
 namespace {
 
 // Latent and shared key of each row go into the cache: [kv_rank normed ‖ rope_dim raw] (NoPE: no rotation).
-void append_to_cache(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index, std::span<const RowGroup> groups,
-                     const MlaScratch& s) {
+void append_to_cache(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index,
+                     std::span<const RowGroup> groups, const MlaScratch& s) {
   const auto& config = compute.config;
   const std::size_t width = config.mla_cache_width();
   for (const RowGroup& group : groups) {
@@ -38,8 +38,8 @@ struct Head {
   }
 };
 
-// Softmax-weighted sum of the latents at positions [0, count), in blocks at fixed absolute positions: how the rows were chunked into steps
-// cannot change a bit.
+// Softmax-weighted sum of the latents at positions [0, count), in blocks at fixed absolute positions: how the rows were chunked
+// into steps cannot change a bit.
 void attend(const Compute& compute, const Sequence& sequence, std::size_t index, std::size_t count, Head& head) {
   const auto& config = compute.config;
   const auto& kernels = compute.kernels;
@@ -60,8 +60,8 @@ void attend(const Compute& compute, const Sequence& sequence, std::size_t index,
   kernels.scale(1.0F / running_sum, head.latent.data(), config.kv_rank, head.latent.data());
 }
 
-// Rows one task takes: long contexts make a row expensive, so that a head's whole chunk would be too far between two cancellation points;
-// fewer rows would widen the head's weights more often than use them.
+// Rows one task takes: long contexts make a row expensive, so that a head's whole chunk would be too far between two cancellation
+// points; fewer rows would widen the head's weights more often than use them.
 constexpr std::size_t task_rows = 32;
 
 // One head, rows [first, last) of the batch.
@@ -80,7 +80,8 @@ void run_head(const Compute& compute, const checkpoint::MlaWeights& weights, std
       std::copy(q + config.nope_dim, q + q_width, head.query.begin() + static_cast<std::ptrdiff_t>(config.kv_rank));
       attend(compute, *group.sequence, index, group.sequence->committed() + row - group.first + 1, head);
       float* context = &s.context[(row * config.mla_heads + head_index) * config.v_dim];
-      compute.kernels.matmul_f32(values_up, config.v_dim, config.kv_rank, head.latent.data(), 1, config.kv_rank, context, config.v_dim);
+      compute.kernels.matmul_f32(values_up, config.v_dim, config.kv_rank, head.latent.data(), 1, config.kv_rank, context,
+                                 config.v_dim);
     }
   }
 }
@@ -100,11 +101,13 @@ bool mla(const Compute& compute, const checkpoint::MlaWeights& weights, std::siz
   s.resize(compute.config, rows);
   const std::size_t q_rank = compute.config.q_rank;
   const auto norm_query = [&](std::size_t row) {
-    compute.kernels.rms_norm(&s.q_low[row * q_rank], weights.q_norm.data(), q_rank, checkpoint::Config::mla_latent_eps, &s.q_low[row * q_rank]);
+    compute.kernels.rms_norm(&s.q_low[row * q_rank], weights.q_norm.data(), q_rank, checkpoint::Config::mla_latent_eps,
+                             &s.q_low[row * q_rank]);
   };
   const bool projected = compute.multiply(weights.q_a, x, rows, s.q_low.data()) && compute.each_row(rows, norm_query) &&
                          compute.multiply(weights.q_b, s.q_low.data(), rows, s.q.data()) &&
-                         compute.multiply(weights.kv_a, x, rows, s.kv.data()) && compute.multiply(weights.g, x, rows, s.gate.data());
+                         compute.multiply(weights.kv_a, x, rows, s.kv.data()) &&
+                         compute.multiply(weights.g, x, rows, s.gate.data());
   if (!projected) return false;
   append_to_cache(compute, weights, index, groups, s);
   const std::size_t heads = compute.config.mla_heads;

@@ -1,22 +1,22 @@
 // The state of one conversation, with draft and commit.
 //
-// A step reads committed state and writes a draft: the other buffer of each KDA layer, MLA cache rows past the frontier. commit() is the
-// only place that moves the frontier; a step that is never committed leaves no trace, because the next draft overwrites it.
+// A step reads committed state and writes a draft: the other buffer of each KDA layer, MLA cache rows past the frontier. commit()
+// is the only place that moves the frontier; a step that is never committed leaves no trace, because the next draft overwrites it.
 #pragma once
-
-#include "model/checkpoint/config.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "model/checkpoint/config.hpp"
+
 namespace k3 {
 
 class Sequence {
  public:
-  // Memory: two buffers of KDA state a layer (heads * dim^2 floats each, 2 x 434 MB at the released size), and the MLA cache in blocks of
-  // `block_rows` positions, allocated as the sequence grows.
+  // Memory: two buffers of KDA state a layer (heads * dim^2 floats each, 2 x 434 MB at the released size), and the MLA cache in
+  // blocks of `block_rows` positions, allocated as the sequence grows.
   explicit Sequence(const checkpoint::Config& config);
 
   std::span<const std::int32_t> ids() const { return ids_; }  // committed tokens
@@ -26,7 +26,8 @@ class Sequence {
   static constexpr std::size_t block_rows = 64;  // fixed absolute positions: online softmax is blocked alike whatever the chunking
   struct KdaState {
     float* state;      // [heads, keys, values]
-    float* conv_tail;  // [heads, 3 (q, k, v), 3 (tokens t-3, t-2, t-1), head_dim]: one head's tails lie together, as one head's work does
+    float* conv_tail;  // [heads, 3 (q, k, v), 3 (tokens t-3, t-2, t-1), head_dim]: one head's tails lie together, as one head's
+                       // work does
   };
   // Buffers of KDA layer number `index` (counted among KDA layers): where a draft starts from, and where it is written.
   KdaState committed_kda(std::size_t index);
@@ -42,9 +43,9 @@ class Sequence {
  private:
   std::size_t kda_floats_, tail_floats_, mla_width_;
   std::vector<std::int32_t> ids_;
-  int current_ = 0;  // which of the two buffers is committed
-  std::vector<std::unique_ptr<float[]>> kda_[2];                 // [kda layers]: state then tails
-  std::vector<std::vector<std::unique_ptr<float[]>>> mla_;       // [mla layers][blocks]
+  int current_ = 0;                                         // which of the two buffers is committed
+  std::vector<std::unique_ptr<float[]>> kda_[2];            // [kda layers]: state then tails
+  std::vector<std::vector<std::unique_ptr<float[]>>> mla_;  // [mla layers][blocks]
 };
 
 }  // namespace k3

@@ -1,9 +1,9 @@
 // A step that was stopped never happened, wherever it was stopped; and it stops at once.
+#include <cstring>
+
 #include "tests/catch.hpp"
 #include "tests/forward/fixture.hpp"
 #include "tests/forward/golden.hpp"
-
-#include <cstring>
 
 using namespace k3;
 using namespace k3::test;

@@ -1,8 +1,8 @@
 #include "model/compute_pool.hpp"
 
-#include "tests/catch.hpp"
-
 #include <numeric>
+
+#include "tests/catch.hpp"
 
 using k3::ComputePool;
 

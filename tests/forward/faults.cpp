@@ -1,9 +1,9 @@
 // An expert that cannot be read fails the rows that chose it, and nobody else.
+#include <cstring>
+
 #include "tests/catch.hpp"
 #include "tests/forward/fixture.hpp"
 #include "tests/forward/golden.hpp"
-
-#include <cstring>
 
 using namespace k3;
 using namespace k3::test;

@@ -1,17 +1,16 @@
 // A model and a synchronous way to run steps on it.
 #pragma once
 
-#include "model/forward.hpp"
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
-
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "model/forward.hpp"
 
 namespace k3::test {
 
@@ -94,7 +93,8 @@ class Runner {
   }
 
   // Appends `ids` to `sequence` in chunks and commits; logits of every row: [ids, vocabulary].
-  std::vector<float> feed(Sequence& sequence, std::span<const std::int32_t> ids, std::size_t chunk, std::vector<float>* hidden = nullptr) {
+  std::vector<float> feed(Sequence& sequence, std::span<const std::int32_t> ids, std::size_t chunk,
+                          std::vector<float>* hidden = nullptr) {
     std::vector<float> logits;
     const std::size_t width = loaded_.checkpoint.config().hidden;
     for (std::size_t start = 0; start < ids.size(); start += chunk) {

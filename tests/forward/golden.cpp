@@ -1,10 +1,10 @@
 // The layer loop against float64, and against itself: the same bits however the work is cut up.
 #include "tests/forward/golden.hpp"
 
+#include <cstring>
+
 #include "tests/catch.hpp"
 #include "tests/forward/fixture.hpp"
-
-#include <cstring>
 
 using namespace k3;
 using namespace k3::test;
@@ -42,7 +42,8 @@ TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set
     std::size_t chunk;
     RunnerOptions options;
   };
-  std::vector<Variant> variants{{1, {1, 4, "", {}}}, {7, {1, 4, "", {}}}, {512, {2, 4, "", {}}}, {5, {3, 1, "", {}}}, {3, {2, 12, "", {}}}, {9, {2, 144, "", {}}}};
+  std::vector<Variant> variants{{1, {1, 4, "", {}}}, {7, {1, 4, "", {}}},  {512, {2, 4, "", {}}},
+                                {5, {3, 1, "", {}}}, {3, {2, 12, "", {}}}, {9, {2, 144, "", {}}}};
   for (const auto* table : kernels::tables()) {
     if (kernels::supported(*table)) variants.push_back({11, {2, 5, table->name, {}}});
   }
@@ -95,7 +96,8 @@ TEST_CASE("injected embedding rows equal ids, bit for bit") {
   std::vector<float> embeddings(want.tokens.size() * hidden);
   std::vector<Row> rows;
   for (std::size_t i = 0; i < want.tokens.size(); ++i) {
-    kernels::select("")->widen_bf16(loaded.weights.embedding.data + static_cast<std::size_t>(want.tokens[i]) * hidden, hidden, &embeddings[i * hidden]);
+    kernels::select("")->widen_bf16(loaded.weights.embedding.data + static_cast<std::size_t>(want.tokens[i]) * hidden, hidden,
+                                    &embeddings[i * hidden]);
     rows.push_back({injected.get(), 0, true});
   }
   StepHooks hooks;

@@ -1,14 +1,14 @@
 // The float64 vectors of tests/data/tiny.
 #pragma once
 
-#include "model/text/json.hpp"
-
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "model/text/json.hpp"
 
 namespace k3::test {
 

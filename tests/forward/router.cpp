@@ -1,11 +1,11 @@
 #include "model/layers/router.hpp"
 
-#include "tests/catch.hpp"
-
 #include <limits>
 
-using k3::layers::choose_experts;
+#include "tests/catch.hpp"
+
 using k3::layers::Choice;
+using k3::layers::choose_experts;
 
 TEST_CASE("the bias chooses, the unbiased score weighs") {
   const std::vector<float> scores{0.5F, 0.4F, 0.3F, 0.2F}, bias{0.0F, 0.0F, 0.0F, 1.0F};
