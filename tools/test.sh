@@ -11,12 +11,12 @@ failed=0
 failures=()
 begun=$SECONDS
 
-# step NAME COMMAND...: runs it with its output in a log, prints one line; the log's end too when it failed.
+# step NAME COMMAND...: runs it in a shell of its own (it may change folder) with its output in a log, prints one line; the log's end too when it failed.
 step() {
   local name="$1" start=$SECONDS log
   shift
   log="$logs/${name// /-}.log"
-  if "$@" >"$log" 2>&1 </dev/null; then
+  if ("$@") >"$log" 2>&1 </dev/null; then
     passed=$((passed + 1))
     printf 'ok      %-32s %5d s\n' "$name" $((SECONDS - start))
     return 0
