@@ -2,6 +2,8 @@
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 
@@ -27,6 +29,10 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
+// While the model loads there is nothing to drain: being told to stop ends the process at once, and is no failure. The server's own
+// handling replaces this once it runs.
+void end_while_loading(int) { _exit(0); }
+
 int serve(const Flags& flags) {
   spdlog::set_level(spdlog::level::info);
   auto model_flags = model_options(flags.engine);
@@ -48,6 +54,7 @@ int serve(const Flags& flags) {
   std::printf("listening on %s\n", (*server)->url().c_str());
   std::fflush(stdout);
 
+  std::signal(SIGTERM, end_while_loading);
   auto tokenizer = text::Tokenizer::load(model_flags->directory);
   if (tokenizer.has_error()) return report(tokenizer.error());
   auto actor = Actor::start(*model_flags);
