@@ -172,7 +172,7 @@ void add_chat(CLI::App& app, Chosen& chosen) {
   command->add_option("--system", flags->system, "instructions that stand before the conversation");
   command->add_option("--once", flags->once, "answer this and end; the exit code tells whether it worked");
   command->add_option("--max-tokens", flags->max_tokens, "the most tokens of one answer, thinking included; default: no limit")
-      ->check(CLI::Range(1U, 1U << 20));
+      ->check(whole_number(1, 1U << 20));
   add_think_flag(*command, flags->think);
   add_sampling_flags(*command, flags->sampling);
   command->footer(

@@ -92,6 +92,19 @@ void refuse_what_is_not_built(CLI::App& command) {
 
 }  // namespace
 
+CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
+  const std::string range = std::to_string(low) + " to " + std::to_string(high);
+  return {[low, high, range](std::string& value) -> std::string {
+            std::uint64_t number = 0;
+            const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
+            const bool decimal =
+                status == std::errc{} && end == value.data() + value.size() && (value.size() == 1 || value[0] != '0');
+            if (decimal && number >= low && number <= high) return {};
+            return "'" + value + "' is not a whole number from " + range;
+          },
+          "[" + range + "]"};
+}
+
 CLI::Error usage_error(const std::string& message) { return {"UsageError", message, exit_usage}; }
 
 void add_model(CLI::App& command, std::string& model) {
@@ -101,7 +114,7 @@ void add_model(CLI::App& command, std::string& model) {
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_model(command, flags.model);
   command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
-      ->check(CLI::Range(1U, 1024U))
+      ->check(whole_number(1, 1024))
       ->group(engine_group);
   command.add_option("--expert-gb", flags.expert_gb, "memory for experts, in GB; default: what the machine has to spare")
       ->check(check_finite(0, 1e6, "GB"))
@@ -114,16 +127,16 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->envname("K3_TOPP")
       ->group(engine_group);
   command.add_option("--chunk", flags.chunk, "prompt tokens per step, at most")
-      ->check(CLI::Range(1U, 4096U))
+      ->check(whole_number(1, 4096))
       ->envname("K3_CHUNK")
       ->capture_default_str()
       ->group(engine_group);
   command.add_option("--max-context", flags.max_context, "tokens a conversation may have; default: the model's own limit")
-      ->check(CLI::Range(1U, 1U << 20))
+      ->check(whole_number(1, 1U << 20))
       ->envname("K3_MAXT")
       ->group(engine_group);
   command.add_option("--layers", flags.layers, "run only the first layers, to look at a model's beginning")
-      ->check(CLI::Range(1U, 1024U))
+      ->check(whole_number(1, 1024))
       ->envname("K3_LAYERS")
       ->group(engine_group);
   command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
@@ -135,7 +148,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->capture_default_str()
       ->group(engine_group);
   command.add_option("--load-threads", flags.load_threads, "reading threads, where the kernel refuses io_uring")
-      ->check(CLI::Range(1U, 64U))
+      ->check(whole_number(1, 64))
       ->envname("K3_LOAD_THREADS")
       ->group(engine_group);
   command.add_option("--bits", flags.bits, "precision of the weights that are not experts; auto: as stored")
@@ -168,14 +181,17 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
       ->capture_default_str()
       ->group(sampling_group);
   command.add_option("--top-k", flags.top_k, "draw from the K likeliest tokens; 0: from all")
-      ->check(CLI::Range(0, 1 << 20))
+      ->check(whole_number(0, 1U << 20))
       ->capture_default_str()
       ->group(sampling_group);
   command.add_option("--min-p", flags.min_p, "draw only from tokens at least this likely, relative to the likeliest")
       ->check(check_finite(0, 0.999999, "[0,1)"))
       ->capture_default_str()
       ->group(sampling_group);
-  command.add_option("--seed", flags.seed, "the same seed gives the same answer")->capture_default_str()->group(sampling_group);
+  command.add_option("--seed", flags.seed, "the same seed gives the same answer")
+      ->check(whole_number(0, UINT64_MAX))
+      ->capture_default_str()
+      ->group(sampling_group);
 }
 
 void add_think_flag(CLI::App& command, ThinkFlag& flag) {

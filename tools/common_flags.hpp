@@ -39,6 +39,9 @@ struct ThinkFlag {
   std::string value;
 };
 
+// Decimal digits only, of that range: CLI11's own conversion reads 010 as eight, and clamps what does not fit.
+CLI::Validator whole_number(std::uint64_t low, std::uint64_t high);
+
 void add_model(CLI::App& command, std::string& model);
 // How the model is loaded and run; includes MODEL, and refuses by name the flags whose feature is not in this build.
 void add_engine_flags(CLI::App& command, EngineFlags& flags);

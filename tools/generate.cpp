@@ -145,7 +145,7 @@ void add_generate(CLI::App& app, Chosen& chosen) {
   input->add_option("--messages", flags->messages, "a file with a chat request (JSON), or only its messages; - is standard input");
   input->require_option(1);
   command->add_option("--max-tokens", flags->max_tokens, "stop after so many; default: 128 after a text, no limit after a chat")
-      ->check(CLI::Range(1U, 1U << 20));
+      ->check(whole_number(1, 1U << 20));
   add_sampling_flags(*command, flags->sampling);
   add_think_flag(*command, flags->think);
   command->add_flag("--json", flags->json, "print one object with prompt_ids, ids, text, finish_reason and timings");

@@ -25,7 +25,11 @@ Result<std::string> parsed(const text::Tokenizer& tokenizer, const std::string& 
   if (ids.has_error()) return ids.error();
 
   text::ChannelParser parser(tokenizer, thinking == nullptr || thinking->is_null() || thinking->boolean);
-  for (const text::TokenId id : *ids) parser.push(id);
+  for (const text::TokenId id : *ids) {
+    if (id < 0 || id >= tokenizer.vocabulary_size())
+      return fail(ErrorCode::invalid_argument, "id " + std::to_string(id) + " is outside the vocabulary");
+    parser.push(id);
+  }
   const bool ended = parser.ended();
   parser.finish();
   const text::ParsedMessage& message = parser.message();

@@ -1,8 +1,9 @@
 // `k3 serve`: the HTTP server. The port is taken before the model loads, so that a busy one fails at once and not after an hour.
-#include <CLI/Option.hpp>
-#include <CLI/Validators.hpp>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
+
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -75,14 +76,17 @@ void add_serve(CLI::App& app, Chosen& chosen) {
   command->add_option("--host", flags->host, "address to listen on; other than this machine's own only with --api-key-file")
       ->capture_default_str()
       ->group(group);
-  command->add_option("--port", flags->port, "0: a free one, which is printed")->capture_default_str()->group(group);
+  command->add_option("--port", flags->port, "0: a free one, which is printed")
+      ->check(whole_number(0, 65535))
+      ->capture_default_str()
+      ->group(group);
   command->add_option("--api-key-file", flags->api_key_file, "file with the keys clients must send, `NAME KEY` a line")
       ->group(group);
   command->add_option("--allowed-host", flags->allowed_hosts, "a further name clients may call this server by; repeatable")
       ->group(group);
   command->add_option("--id", flags->id, "the model's name for clients; default: its directory's")->group(group);
   command->add_option("--queue", flags->queue, "requests that may wait; more are answered 429")
-      ->check(CLI::Range(1U, 1024U))
+      ->check(whole_number(1, 1024))
       ->capture_default_str()
       ->group(group);
   command->add_option("--ping", flags->ping_s, "seconds between signs of life on a silent stream; 0: none")

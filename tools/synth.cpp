@@ -33,12 +33,14 @@ void add_synth(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("synth", "a random checkpoint in the released layout, to measure and test with");
   command->add_option("DIR", flags->directory, "where to; made if need be, must be empty")->required();
-  command->add_option("--layers", flags->options.layers, "layers")->required()->check(CLI::Range(1U, 1024U));
-  command->add_option("--experts", flags->options.experts, "experts a layer")->required()->check(CLI::Range(1U, 65536U));
+  command->add_option("--layers", flags->options.layers, "layers")->required()->check(whole_number(1, 1024));
+  command->add_option("--experts", flags->options.experts, "experts a layer")->required()->check(whole_number(1, 65536));
   command->add_flag("--tiny", flags->options.tiny, "widths of a few dozen instead of the released ones");
   command->add_option("--vocab", flags->options.vocabulary, "entries of the vocabulary; default: as released, or 512 with --tiny")
-      ->check(CLI::Range(512U, 1U << 22));
-  command->add_option("--seed", flags->options.seed, "another seed, other bytes")->capture_default_str();
+      ->check(whole_number(512, 1U << 22));
+  command->add_option("--seed", flags->options.seed, "another seed, other bytes")
+      ->check(whole_number(0, UINT64_MAX))
+      ->capture_default_str();
   command->footer(
       "At the released widths a layer takes 1.3 GB and 17.5 MB an expert.\n"
       "Examples:\n"

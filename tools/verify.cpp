@@ -8,6 +8,7 @@
 #include <string>
 
 #include "model/compute_pool.hpp"
+#include "model/text/tokenizer.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/session.hpp"
@@ -27,8 +28,11 @@ int verify(const Flags& flags) {
   const unsigned threads = flags.threads != 0 ? flags.threads : usable_cpus();
   const checkpoint::VerifyReport result = checkpoint::verify(*directory, flags.full, threads, show_progress("reading"));
   for (const Error& finding : result.findings) report(finding);
+  // A checkpoint without its vocabulary cannot be served either.
+  const auto tokenizer = text::Tokenizer::load(*directory);
+  if (tokenizer.has_error()) report(tokenizer.error());
   if (result.findings_left_out != 0) report(std::to_string(result.findings_left_out) + " more findings");
-  if (!result.clean()) return exit_failed;
+  if (!result.clean() || tokenizer.has_error()) return exit_failed;
   std::printf("clean: %llu files, %llu tensors%s\n", static_cast<unsigned long long>(result.files),
               static_cast<unsigned long long>(result.tensors),
               flags.full ? ", every byte read" : "; sizes and headers only, --full reads every byte");
@@ -42,7 +46,7 @@ void add_verify(CLI::App& app, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("verify", "check a checkpoint: index, headers and sizes, on demand every byte");
   add_model(*command, flags->model);
   command->add_flag("--full", flags->full, "read all data, and find values that no released tensor holds");
-  command->add_option("--threads", flags->threads, "readers; default: one a core")->check(CLI::Range(1U, 1024U));
+  command->add_option("--threads", flags->threads, "readers; default: one a core")->check(whole_number(1, 1024));
   command->footer("Examples:\n  k3 verify /models/kimi-k3\n  k3 verify /models/kimi-k3 --full");
   command->callback([flags, &chosen] { chosen = [flags] { return verify(*flags); }; });
 }

@@ -76,7 +76,9 @@ std::vector<Delta> Answer::finish(FinishReason reason) {
   s.finished = true;
   if (!s.matcher.matched()) {
     if (s.plain) {
-      s.take_content(s.utf8.finish(), out);
+      // As in the channels: a cut inside a code point drops the piece of it.
+      const std::string tail = s.utf8.finish();
+      if (reason == FinishReason::stop) s.take_content(tail, out);
     } else {
       s.take(s.parser.finish(), out);
     }

@@ -48,7 +48,8 @@ void ChannelParser::State::finish(Deltas& out) {
   if (ended || finished) return;
   abandon_header(out);
   release_held(out);
-  if (place == Place::think || place == Place::response) text(utf8.finish(), out);
+  // Cut off inside a code point: the piece of it is dropped, not shown as U+FFFD, since clients send this text back as history.
+  utf8.finish();
   finished = true;
 }
 

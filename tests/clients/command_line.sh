@@ -34,7 +34,13 @@ expect 2 "there is no command 'sing'" "$k3" sing
 expect 2 "not in this build" "$k3" repack a b --bits 8
 expect 2 "not in this build" "$k3" bench kernels --json
 expect 2 "MODEL" "$k3" tokenize
-expect 2 "--chunk: Value many" "$k3" generate bundled --prompt x --chunk many
+expect 2 "--chunk: 'many' is not a whole number" "$k3" generate bundled --prompt x --chunk many
+expect 2 "--seed" "$k3" generate bundled --prompt x --seed 99999999999999999999999
+expect 2 "--seed" "$k3" generate bundled --prompt x --seed -1
+expect 2 "--max-tokens" "$k3" generate bundled --prompt x --max-tokens 010
+expect 2 "--port" "$k3" serve bundled --port 99999
+cp -r tools/mini/model "$work/no_vocabulary" && rm "$work/no_vocabulary/tiktoken.model"
+expect 1 "tiktoken.model" "$k3" verify "$work/no_vocabulary"
 expect 2 "K3_CHUNK" env K3_CHUNK=many "$k3" generate bundled --prompt x
 expect 2 "--temperature" "$k3" generate bundled --prompt x --temperature nan
 expect 2 "COLI_TEMP" env COLI_TEMP=-1 "$k3" generate bundled --prompt x

@@ -165,7 +165,7 @@ TEST_CASE("a string argument is streamed as it is decoded, in whole code points"
   CHECK(with_text > 10);
 }
 
-TEST_CASE("a code point split over tokens comes out whole, and U+FFFD when it never ends", "[channel]") {
+TEST_CASE("a code point split over tokens comes out whole, or not at all when the output is cut", "[channel]") {
   ChannelParser parser(tokenizer(), false);
   const Ids bytes = tokenizer().encode("😀", false).value();
   REQUIRE(bytes.size() > 1);
@@ -175,5 +175,5 @@ TEST_CASE("a code point split over tokens comes out whole, and U+FFFD when it ne
   REQUIRE(deltas.size() == 1);
   CHECK(std::get<text::ContentDelta>(deltas[0]).text == "😀");
   cut.finish();
-  CHECK(cut.message().content == "\xEF\xBF\xBD");
+  CHECK(cut.message().content.empty());
 }
