@@ -104,6 +104,7 @@ std::string as_json(const Prepared& prepared, const Turn& turn, const generation
 }
 
 int generate(const Flags& flags) {
+  const Wakeup wakeup;  // outlives the model, whose thread may still be waking it when the turn is over
   // Before the model loads, which may take minutes: is the prompt any good?
   auto tokenizer = load_tokenizer(flags.engine.model);
   if (tokenizer.has_error()) return report(tokenizer.error());
@@ -114,7 +115,6 @@ int generate(const Flags& flags) {
 
   const std::size_t max_tokens = flags.max_tokens != 0 || !prepared->answer.plain ? flags.max_tokens : default_text_tokens;
   generation::Answer answer(*session->tokenizer, prepared->answer);
-  const Wakeup wakeup;
   Screen screen;
   TurnWatcher watcher;
   if (!flags.json) {

@@ -57,7 +57,7 @@ struct TurnWatcher {
 };
 
 // Submits the job and feeds its ids to `answer` until it is finished. A job cancelled by Ctrl-C is a Turn too; any other failure an
-// error.
+// error. `wakeup` outlives the model.
 Result<Turn> run_turn(Model& model, Job job, generation::Answer& answer, const Wakeup& wakeup, const TurnWatcher& watcher);
 
 }  // namespace k3::cli

@@ -64,11 +64,11 @@ inline Job greedy_job(Ids prompt, std::size_t max_tokens) {
 // One ticket and everything that came out of it.
 class Asker {
  public:
-  Asker() : ticket_(std::make_shared<Ticket>(4096)) {
-    ticket_->on_event([this] {
-      const std::lock_guard lock(mutex_);
-      ++pushed_;
-      changed_.notify_all();
+  Asker() {
+    ticket_->on_event([wakeup = wakeup_] {
+      const std::lock_guard lock(wakeup->mutex);
+      ++wakeup->pushed;
+      wakeup->changed.notify_all();
     });
   }
 
@@ -108,20 +108,26 @@ class Asker {
     for (;;) {
       std::size_t seen = 0;
       {
-        const std::lock_guard lock(mutex_);
-        seen = pushed_;
+        const std::lock_guard lock(wakeup_->mutex);
+        seen = wakeup_->pushed;
       }
       while (auto event = ticket_->pop()) events.push_back(std::move(*event));
       if (done()) return *this;
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait_for(lock, std::chrono::minutes(2), [&] { return pushed_ != seen; })) FAIL("the actor hangs");
+      std::unique_lock lock(wakeup_->mutex);
+      const auto pushed = [&] { return wakeup_->pushed != seen; };
+      if (!wakeup_->changed.wait_for(lock, std::chrono::minutes(2), pushed)) FAIL("the actor hangs");
     }
   }
 
-  std::shared_ptr<Ticket> ticket_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::size_t pushed_ = 0;
+  // Shared with the ticket: the model thread may still be inside the last wake-up when the asker has its answer and is gone.
+  struct Wakeup {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t pushed = 0;
+  };
+
+  std::shared_ptr<Ticket> ticket_ = std::make_shared<Ticket>(4096);
+  std::shared_ptr<Wakeup> wakeup_ = std::make_shared<Wakeup>();
 };
 
 inline Ids generate(Actor& actor, Ids prompt, std::size_t max_tokens) {
