@@ -1,6 +1,7 @@
 // Two ymm registers hold the 16 lanes: 0..7 in lo, 8..15 in hi.
 #include <immintrin.h>
 
+#include "kernels/avx2_outputs.hpp"
 #include "kernels/tiers.hpp"
 
 namespace k3::kernels {
@@ -125,6 +126,43 @@ struct Avx2 {
   }
   static F power_of_two(F k) { return {power_of_two(k.lo), power_of_two(k.hi)}; }
 
+  static std::uint32_t largest_bits(F a, F b) {
+    const __m256i eight = _mm256_max_epu32(_mm256_max_epu32(_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)),
+                                           _mm256_max_epu32(_mm256_castps_si256(b.lo), _mm256_castps_si256(b.hi)));
+    const __m128i four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    const __m128i two = _mm_max_epu32(four, _mm_unpackhi_epi64(four, four));
+    return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 1))));
+  }
+  static __m256i round_to_int(__m256 a) {
+    return _mm256_cvttps_epi32(_mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  static std::int32_t round_to_bytes(F a, F b, bool even_odd, std::int8_t* p) {
+    const __m256i q[4] = {round_to_int(a.lo), round_to_int(a.hi), round_to_int(b.lo), round_to_int(b.hi)};
+    // Packing works in each 128 bits alone: the words come out as 0-3, 8-11, 16-19, 24-27 and 4-7, 12-15, 20-23, 28-31.
+    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    __m256i bytes = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    if (even_odd) {
+      const __m256i apart = _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3,
+                                             5, 7, 9, 11, 13, 15);
+      bytes = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(bytes, apart), 0xd8);
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bytes);
+    const __m256i eight = _mm256_add_epi32(_mm256_add_epi32(q[0], q[1]), _mm256_add_epi32(q[2], q[3]));
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    const __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 1)));
+  }
+  static __m256 round_bf16(__m256 a) {
+    const __m256i x = _mm256_castps_si256(a);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(x, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i quiet = _mm256_or_si256(x, _mm256_set1_epi32(0x00400000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    const __m256i chosen = _mm256_blendv_epi8(rounded, quiet, nan);
+    return _mm256_castsi256_ps(_mm256_and_si256(chosen, _mm256_set1_epi32(static_cast<std::int32_t>(0xffff0000U))));
+  }
+  static F round_bf16(F a) { return {round_bf16(a.lo), round_bf16(a.hi)}; }
+
   static float sum(F a) {
     const __m256 eight = _mm256_add_ps(a.lo, a.hi);
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
@@ -141,6 +179,6 @@ struct Avx2 {
 
 }  // namespace
 
-constinit const Table avx2_table = make_table<Avx2>("avx2");
+constinit const Table avx2_table = make_table<Avx2, Avx2Outputs>("avx2");
 
 }  // namespace k3::kernels

@@ -1,6 +1,7 @@
 // One zmm register holds the 16 lanes.
 #include <immintrin.h>
 
+#include "kernels/avx512_outputs.hpp"
 #include "kernels/tiers.hpp"
 
 namespace k3::kernels {
@@ -66,6 +67,28 @@ struct Avx512 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
   }
 
+  static std::uint32_t largest_bits(F a, F b) {
+    return _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  static std::int32_t round_to_bytes(F a, F b, bool even_odd, std::int8_t* p) {
+    const __m512i low = _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m512i high = _mm512_cvt_roundps_epi32(b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256i bytes = _mm256_set_m128i(_mm512_cvtepi32_epi8(high), _mm512_cvtepi32_epi8(low));
+    if (even_odd) {
+      bytes = _mm256_set_m128i(_mm256_cvtepi16_epi8(_mm256_srli_epi16(bytes, 8)), _mm256_cvtepi16_epi8(bytes));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bytes);
+    return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+  }
+  static F round_bf16(F a) {
+    const __m512i x = _mm512_castps_si512(a);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(x, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(x, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i quiet = _mm512_or_si512(x, _mm512_set1_epi32(0x00400000));
+    const __m512i chosen = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), rounded, quiet);
+    return _mm512_castsi512_ps(_mm512_and_si512(chosen, _mm512_set1_epi32(static_cast<std::int32_t>(0xffff0000U))));
+  }
+
   static float sum(F a) {
     const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
@@ -82,6 +105,6 @@ struct Avx512 {
 
 }  // namespace
 
-constinit const Table avx512_table = make_table<Avx512>("avx512");
+constinit const Table avx512_table = make_table<Avx512, Avx512Outputs>("avx512");
 
 }  // namespace k3::kernels

@@ -4,7 +4,9 @@
 // * A sum over n elements uses 16 virtual lanes: element i goes to lane i mod 16 by fma, ascending; the lanes are then added
 //   as a fixed tree: lane j += lane j+8 (j < 8), then +4, then +2, then +1.
 // * exp, sigmoid, tanh, rsqrt are our own polynomials (elementary.hpp), the same operations on every tier. No libm.
-// * Weights are widened exactly to float32 (bf16, MXFP4), activations stay float32.
+// * The exact products widen weights exactly to float32 (bf16, MXFP4); activations stay float32.
+// * The fast products have one chain of sums for each pair of row and output, in an order of their own (below), which leaves the
+//   multiplication to integer or bf16 units where a machine has them.
 //
 // Pure functions over memory: no threads, no I/O, no allocation. Unless said otherwise inputs and outputs do not overlap,
 // nothing needs alignment, and sizes may be any number, multiples of 16 or not. NaN and infinity flow through.
@@ -17,8 +19,26 @@
 
 namespace k3::kernels {
 
+// Columns that share one scale when activations are rounded to int8.
+constexpr std::size_t group_columns = 32;
+
+// Groups in a row; the last one is filled up with zeros.
+constexpr std::size_t groups_of(std::size_t columns) { return (columns + group_columns - 1) / group_columns; }
+
+// 32 activations of a row: x = scale * q, rounded to nearest even with scale = max|x| / 127.
+struct Group {
+  std::int8_t q[group_columns];  // in the order that quantise was asked for
+  float scale;                   // 0 where max|x| < 2^-100; NaN where an activation is no finite number (q is 0 then)
+  std::int32_t sum;              // of q
+};
+
+// Weights of half a byte have even columns in the low nibbles: their activations lie as the 16 even columns, then the 16 odd ones.
+enum class Order { natural, even_odd };
+
 struct Table {
   const char* name;  // "scalar", "avx2", "avx512"
+
+  // --- exact products ---
 
   // y[r*y_stride + o] = sum_i w[o*columns + i] * x[r*x_stride + i], for o < out, r < rows. Strides in elements.
   void (*matmul_bf16)(const std::uint16_t* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows,
@@ -29,6 +49,32 @@ struct Table {
   // columns is a multiple of 32. Scale 255 is NaN (E8M0).
   void (*matmul_mxfp4)(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const float* x,
                        std::size_t rows, std::size_t x_stride, float* y, std::size_t y_stride);
+
+  // --- fast products: y[r*y_stride + o] = sum_i w[o, i] * x[r, i] with x rounded as said ---
+  // int8 activations: the sum of each group is an exact integer s; then chain = fma(float(s), scale of x [* scale of w], chain),
+  // even groups in one chain and odd ones in another, both ascending from +0, at last their sum. x [rows, groups_of(columns)].
+
+  void (*quantise)(const float* x, std::size_t columns, Order order, Group* out);
+  // MXFP4 as above; x in even_odd order. The scale of a group is (scale of x / 2) * (scale of w), for codes are doubled to be
+  // whole. Scale 255 counts as infinity here: the result is no finite number either way.
+  void (*fast_mxfp4)(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const Group* x,
+                     std::size_t rows, float* y, std::size_t y_stride);
+  // w [out, columns] in -127..127, scale [out], by which the final sum is multiplied; x in natural order.
+  void (*fast_int8)(const std::int8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x,
+                    std::size_t rows, float* y, std::size_t y_stride);
+  // w [out, columns/2], value = nibble - 8; scale [out, columns/64] for 64 columns each, columns a multiple of 64; x in even_odd
+  // order. The scale of a group is (scale of x) * (scale of w).
+  void (*fast_int4)(const std::uint8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x,
+                    std::size_t rows, float* y, std::size_t y_stride);
+
+  // Rounds to the nearest bf16, ties to even, and widens again. NaN stays NaN.
+  void (*round_bf16)(const float* x, std::size_t n, float* y);
+  // x [rows, columns] as round_bf16 leaves it. Per 32 columns (the last ones filled up with zeros): e sums the even columns and o
+  // the odd ones by fma, ascending from +0; then y += e + o. It is the order of the TDPBF16PS instruction.
+  void (*fast_bf16)(const std::uint16_t* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows,
+                    std::size_t x_stride, float* y, std::size_t y_stride);
+
+  // --- vectors ---
 
   void (*widen_bf16)(const std::uint16_t* x, std::size_t n, float* y);
   float (*dot)(const float* a, const float* b, std::size_t n);

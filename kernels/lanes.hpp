@@ -16,6 +16,10 @@
 //   max(a, b) = a > b ? a : b      min(a, b) = a < b ? a : b: so b where either is NaN
 //   abs(a)  copy_sign(magnitude, sign)  select_less(a, b, x, y) = a < b ? x : y
 //   power_of_two(k)                2^n for k = magic + n, -127 < n < 128 (elementary.hpp)
+//   largest_bits(a, b)             the largest of the 32 as unsigned integers
+//   round_to_bytes(a, b, even_odd, p)   each to the nearest integer, ties to even, -127..127; in order, or the even ones first;
+//                                  returns their sum
+//   round_bf16(F)                  to the nearest bf16, ties to even; NaN stays NaN
 //   sum(F)  largest(F)             the fixed tree: lane j op lane j+8, then +4, +2, +1
 // and the constants outputs_alone, output_tile, row_tile, wide: how many accumulators its registers hold (they never change bits).
 #pragma once

@@ -1,5 +1,6 @@
 // The reference tier: arrays of 16 floats, for any x86-64. fma is the C library's, which rounds once whether or not the machine has
 // the instruction.
+#include "kernels/scalar_outputs.hpp"
 #include "kernels/tiers.hpp"
 
 namespace k3::kernels {
@@ -24,6 +25,33 @@ struct Scalar {
   }
   static std::uint32_t bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
   static float from_bits(std::uint32_t x) { return __builtin_bit_cast(float, x); }
+
+  static std::uint32_t largest_bits(const F& a, const F& b) {
+    std::uint32_t result = 0;
+    for (std::size_t i = 0; i < lanes; ++i) {
+      result = bits(a.lane[i]) > result ? bits(a.lane[i]) : result;
+      result = bits(b.lane[i]) > result ? bits(b.lane[i]) : result;
+    }
+    return result;
+  }
+  // Adding 1.5 * 2^23 leaves no bit for a fraction; the addition rounds to nearest even.
+  static std::int32_t round_to_int(float x) { return static_cast<std::int32_t>((x + 0x1.8p23F) - 0x1.8p23F); }
+  static std::int32_t round_to_bytes(const F& a, const F& b, bool even_odd, std::int8_t* p) {
+    std::int32_t sum = 0;
+    for (std::size_t i = 0; i < 2 * lanes; ++i) {
+      const std::int32_t q = round_to_int(i < lanes ? a.lane[i] : b.lane[i - lanes]);
+      p[even_odd ? i / 2 + i % 2 * lanes : i] = static_cast<std::int8_t>(q);
+      sum += q;
+    }
+    return sum;
+  }
+  static F round_bf16(const F& a) {
+    return each([&](std::size_t i) {
+      const std::uint32_t x = bits(a.lane[i]);
+      const std::uint32_t rounded = a.lane[i] != a.lane[i] ? x | 0x00400000U : x + 0x7fffU + (x >> 16U & 1U);
+      return from_bits(rounded & 0xffff0000U);
+    });
+  }
 
   static F set(float x) {
     return each([&](std::size_t) { return x; });
@@ -118,6 +146,6 @@ struct Scalar {
 
 }  // namespace
 
-constinit const Table scalar_table = make_table<Scalar>("scalar");
+constinit const Table scalar_table = make_table<Scalar, ScalarOutputs>("scalar");
 
 }  // namespace k3::kernels

@@ -2,8 +2,11 @@
 #pragma once
 
 #include "kernels/attention.hpp"
+#include "kernels/bf16_products.hpp"
+#include "kernels/integer_products.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/matmul.hpp"
+#include "kernels/quantise.hpp"
 #include "kernels/vectors.hpp"
 
 namespace k3::kernels {
@@ -28,14 +31,37 @@ struct Products {
   }
 };
 
+template <class O>
+struct FastProducts {
+  static void mxfp4(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const Group* x,
+                    std::size_t rows, float* y, std::size_t y_stride) {
+    integer_product<O>(Mxfp4Weights<O>{packed, scale, columns}, out, x, rows, y, y_stride);
+  }
+  static void int8(const std::int8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x, std::size_t rows,
+                   float* y, std::size_t y_stride) {
+    integer_product<O>(Int8Weights<O>{w, scale, columns}, out, x, rows, y, y_stride);
+  }
+  static void int4(const std::uint8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x,
+                   std::size_t rows, float* y, std::size_t y_stride) {
+    integer_product<O>(Int4Weights<O>{w, scale, columns}, out, x, rows, y, y_stride);
+  }
+};
+
+// T has lanes of elements, O lanes of outputs.
 // consteval: the table is in the file's constant data. An initialiser that ran at start-up would be code of the tier itself, on a
 // machine that may lack it.
-template <class T>
+template <class T, class O>
 consteval Table make_table(const char* name) {
   return Table{.name = name,
                .matmul_bf16 = Products<T>::bf16,
                .matmul_f32 = Products<T>::f32,
                .matmul_mxfp4 = Products<T>::mxfp4,
+               .quantise = Quantise<T>::row,
+               .fast_mxfp4 = FastProducts<O>::mxfp4,
+               .fast_int8 = FastProducts<O>::int8,
+               .fast_int4 = FastProducts<O>::int4,
+               .round_bf16 = Quantise<T>::round_bf16,
+               .fast_bf16 = bf16_product<O>,
                .widen_bf16 = Vectors<T>::widen_bf16,
                .dot = dot<T>,
                .add = Vectors<T>::add,
