@@ -1,29 +1,30 @@
 // The one owner of the model: a thread with one coroutine that takes jobs from a bounded mailbox and runs them.
 #pragma once
 
-#include "model/ticket.hpp"
-
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "model/ticket.hpp"
+
 namespace k3 {
 
 struct ModelOptions {
   std::filesystem::path directory;
-  std::string id;                      // empty: the directory's name
-  unsigned threads = 0;                // 0: all the process may use
-  std::string isa;                     // empty or "auto": the best this machine has
-  std::size_t max_context = 0;         // 0: the model's own limit
-  std::size_t chunk = 512;             // prompt rows per step, at most
+  std::string id;               // empty: the directory's name
+  unsigned threads = 0;         // 0: all the process may use
+  std::string isa;              // empty or "auto": the best this machine has
+  std::size_t max_context = 0;  // 0: the model's own limit
+  std::size_t chunk = 512;      // prompt rows per step, at most
   std::size_t queue_capacity = 16;
-  std::size_t layers = 0;              // 0: all
-  float expert_top_p = 1.0F;           // 1: all chosen experts
-  double expert_gb = -1;               // slots for experts, GB; < 0: from what the machine has
+  std::size_t layers = 0;     // 0: all
+  bool exact = false;         // float32 activations in products: slow, to compare with
+  float expert_top_p = 1.0F;  // 1: all chosen experts
+  double expert_gb = -1;      // slots for experts, GB; < 0: from what the machine has
   bool direct = true;
-  unsigned load_threads = 0;           // of the pread backend; 0: default
-  bool pipe = true;                    // false: read experts one by one, synchronously
+  unsigned load_threads = 0;  // of the pread backend; 0: default
+  bool pipe = true;           // false: read experts one by one, synchronously
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <boost/system/result.hpp>
-
 #include <cstdint>
 #include <stdexcept>
 #include <string>

@@ -23,6 +23,7 @@ struct Forward::Impl {
   layers::MlpScratch mlp;
   layers::MoeScratch moe;
   std::vector<float> x, y, final_hidden, logits;
+  layers::Activations input;
   std::vector<layers::RowGroup> groups;
 
   bool go_on(std::uint64_t& counter, const std::stop_token& stop) {
@@ -76,7 +77,7 @@ void Forward::Impl::embed(std::span<const Row> rows, std::span<const float> inje
   }
   for (std::size_t row = 0; row < rows.size(); ++row) {
     assert(rows[row].token >= 0 && static_cast<std::size_t>(rows[row].token) < context.config->vocabulary);
-    context.kernels->widen_bf16(context.weights->embedding.data + static_cast<std::size_t>(rows[row].token) * hidden, hidden,
+    context.kernels->widen_bf16(context.weights->embedding.bf16() + static_cast<std::size_t>(rows[row].token) * hidden, hidden,
                                 &stream.running_sum[row * hidden]);
   }
 }
@@ -84,24 +85,25 @@ void Forward::Impl::embed(std::span<const Row> rows, std::span<const float> inje
 bool Forward::Impl::attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index,
                               std::size_t mla_index, std::size_t rows) {
   norm_rows(compute, layer.input_norm, rows, x.data());
+  input.set(x.data(), rows, context.config->hidden);
   if (const auto* kda_weights = std::get_if<checkpoint::KdaWeights>(&layer.attention)) {
-    return layers::kda(compute, *kda_weights, kda_index, groups, x.data(), rows, kda, y.data());
+    return layers::kda(compute, *kda_weights, kda_index, groups, input, kda, y.data());
   }
-  return layers::mla(compute, std::get<checkpoint::MlaWeights>(layer.attention), mla_index, groups, x.data(), rows, mla, y.data());
+  return layers::mla(compute, std::get<checkpoint::MlaWeights>(layer.attention), mla_index, groups, input, mla, y.data());
 }
 
 awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
                                             const std::stop_token& stop, std::vector<std::optional<Error>>& row_errors) {
   const checkpoint::LayerWeights& weights = context.weights->layers[layer];
   norm_rows(compute, weights.post_attention_norm, rows.size(), x.data());
+  input.set(x.data(), rows.size(), context.config->hidden);
   if (const auto* dense = std::get_if<checkpoint::MlpWeights>(&weights.mlp)) {
-    co_return layers::dense_mlp(compute, *dense, x.data(), rows.size(), mlp, y.data());
+    co_return layers::dense_mlp(compute, *dense, input, mlp, y.data());
   }
   const auto between_experts = [&] { return go_on(points.experts, stop); };
   const layers::MoeStep step{std::get<checkpoint::MoeWeights>(weights.mlp),
                              layer,
-                             x.data(),
-                             rows.size(),
+                             input,
                              context.expert_top_p,
                              *context.experts,
                              stop,
@@ -125,7 +127,8 @@ bool Forward::Impl::head(const layers::Compute& compute, std::span<const Row> ro
   }
   logits.resize(wanted * context.config->vocabulary);
   norm_rows(compute, context.weights->final_norm, wanted, final_hidden.data());
-  return compute.multiply(context.weights->head, final_hidden.data(), wanted, logits.data());
+  input.set(final_hidden.data(), wanted, hidden);
+  return compute.multiply(context.weights->head, input, logits.data());
 }
 
 Forward::Forward(const ForwardContext& context) : impl_(std::make_unique<Impl>()) { impl_->context = context; }
@@ -140,7 +143,7 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
   Impl& m = *impl_;
   const checkpoint::Config& config = *m.context.config;
   const auto proceed = [&m, &stop] { return m.go_on(m.points.blocks, stop); };
-  const layers::Compute compute{config, *m.context.kernels, *m.context.pool, proceed};
+  const layers::Compute compute{config, *m.context.kernels, *m.context.pool, m.context.exact, proceed};
   StepResult result;
   result.row_errors.resize(rows.size());
   m.groups = group_rows(rows);

@@ -37,6 +37,7 @@ struct ForwardContext {
   const kernels::Table* kernels = nullptr;
   ComputePool* pool = nullptr;
   experts::ExpertStream* experts = nullptr;
+  bool exact = false;         // products of float32 activations, to compare with
   float expert_top_p = 1.0F;  // 1: all chosen experts; less: the fewest whose weights sum to this share
 };
 

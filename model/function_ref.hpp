@@ -15,8 +15,8 @@ class FunctionRef<R(Args...)> {
  public:
   FunctionRef() = default;
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& callable)  // NOLINT(google-explicit-constructor): a lambda is passed where this is taken
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+      FunctionRef(F&& callable)  // NOLINT(google-explicit-constructor): a lambda is passed where this is taken
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))), call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
         }) {}

@@ -12,7 +12,7 @@ namespace k3 {
 namespace {
 
 // Part of the fingerprint: raised when a change of the arithmetic changes bits, so that stored states of old bits are not reused.
-constexpr std::string_view arithmetic_version = "f32 lanes 1";
+constexpr std::string_view arithmetic_version = "int8 groups 1";
 
 class Fnv1a {
  public:
@@ -37,7 +37,7 @@ std::string fingerprint(const ModelOptions& options, const checkpoint::Checkpoin
   hash.add_file(checkpoint.directory() / "model.safetensors.index.json");
   for (const auto& file : checkpoint.files()) hash.add(fmt::format("{} {}", file.path.filename().string(), file.bytes));
   hash.add(arithmetic_version);
-  hash.add(fmt::format("layers {} top_p {}", options.layers, options.expert_top_p));
+  hash.add(fmt::format("exact {} layers {} top_p {}", options.exact, options.layers, options.expert_top_p));
   return hash.text();
 }
 
@@ -87,7 +87,7 @@ std::string name_of(const ModelOptions& options) {
 }  // namespace
 
 ForwardContext LoadedModel::forward_context(experts::ExpertStream& experts) const {
-  return {&checkpoint.config(), &weights, kernels, pool.get(), &experts, expert_top_p};
+  return {&checkpoint.config(), &weights, kernels, pool.get(), &experts, exact, expert_top_p};
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
@@ -110,6 +110,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   model->kernels = *kernels;
   model->pool = std::make_unique<ComputePool>(threads);
   model->chunk = options.chunk;
+  model->exact = options.exact;
   model->expert_top_p = options.expert_top_p;
 
   const checkpoint::Config& config = model->checkpoint.config();

@@ -62,8 +62,8 @@ class Ticket {
   // Withdraws the job: skipped if still queued, stopped at the next cancellation point if running. Any thread, any number of times.
   void cancel() { stop_.request_stop(); }
   // `wake` is called after each push, without the lock, from the model thread or from within submit(); set it before submitting. It
-  // must neither block nor call back into the model, and must own what it touches: the call for the last event may still be under way
-  // after pop() has returned that event.
+  // must neither block nor call back into the model, and must own what it touches: the call for the last event may still be under
+  // way after pop() has returned that event.
   void on_event(std::function<void()> wake) { wake_ = std::move(wake); }
 
   // --- model's side ---

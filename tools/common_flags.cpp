@@ -156,10 +156,11 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->envname("K3_BITS")
       ->capture_default_str()
       ->group(engine_group);
-  command.add_flag("--exact", flags.exact, "float32 arithmetic (K3_IDOT=0); this build always computes so")->group(engine_group);
-  CLI::callback_t idot = [](const CLI::results_t& values) -> bool {
-    if (values.back() == "0") return true;
-    throw usage_error("K3_IDOT=" + values.back() + " is not in this build: products are always exact (K3_IDOT=0)");
+  command.add_flag("--exact", flags.exact, "products of float32 activations (K3_IDOT=0): slower, to compare with")->group(engine_group);
+  CLI::callback_t idot = [&flags](const CLI::results_t& values) -> bool {
+    if (values.back() != "0" && values.back() != "1") throw usage_error("K3_IDOT=" + values.back() + " is neither 0 nor 1");
+    if (values.back() == "0") flags.exact = true;
+    return true;
   };
   command.add_option("--idot", idot)->envname("K3_IDOT")->group("");
   command.add_option("--isa", flags.isa, "instruction set of the kernels, to compare them; the answer is the same with each")
@@ -231,6 +232,7 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   options.layers = flags.layers;
   options.expert_top_p = flags.expert_top_p;
   options.expert_gb = flags.expert_gb;
+  options.exact = flags.exact;
   options.direct = flags.direct;
   options.load_threads = flags.load_threads;
   options.pipe = flags.pipe;

@@ -43,7 +43,7 @@ class Builder {
     const Tensor* tensor = find(name);
     if (tensor == nullptr || tensor->dtype != DType::bf16 || tensor->rank != 2) return give_up(name), Matrix{};
     assert(used_ + tensor->bytes <= capacity_);
-    const Matrix matrix{reinterpret_cast<const std::uint16_t*>(base_ + used_), tensor->shape[0], tensor->shape[1]};
+    const Matrix matrix{base_ + used_, nullptr, tensor->shape[0], tensor->shape[1], Precision::bf16};
     append_pieces(pieces_, *tensor, used_, true);
     used_ += round_up(tensor->bytes, matrix_alignment);
     bytes_ += tensor->bytes;

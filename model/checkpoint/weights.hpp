@@ -11,10 +11,22 @@
 
 namespace k3::checkpoint {
 
-// A weight matrix [rows = outputs, columns = inputs], row-major, as stored. Points into memory that Weights owns.
+enum class Precision : std::uint8_t {
+  bf16,  // as stored
+  int8,  // -127..127, a scale a row
+  int4,  // nibble - 8, even columns low, a scale for 64 columns
+};
+
+// A weight matrix [rows = outputs, columns = inputs], row-major. Points into memory that Weights owns.
 struct Matrix {
-  const std::uint16_t* data = nullptr;  // bf16
+  const void* data = nullptr;
+  const float* scale = nullptr;  // int8 [rows], int4 [rows, columns / 64]
   std::size_t rows = 0, columns = 0;
+  Precision precision = Precision::bf16;
+
+  const std::uint16_t* bf16() const { return static_cast<const std::uint16_t*>(data); }
+  const std::int8_t* int8() const { return static_cast<const std::int8_t*>(data); }
+  const std::uint8_t* int4() const { return static_cast<const std::uint8_t*>(data); }
 };
 // A small tensor widened to float32.
 using Vector = std::vector<float>;

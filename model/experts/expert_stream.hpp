@@ -70,6 +70,8 @@ class ExpertStream {
   // Waits until the expert is in memory. Errors: cancelled (the slot is parked), io or corrupt (names file, offset, expected, got).
   // A key that was not requested is read now. The lease must be gone before the stream is.
   virtual boost::asio::awaitable<Result<Lease>> acquire(ExpertKey key, std::stop_token stop) = 0;
+  // Whether acquire() would return at once.
+  virtual bool ready(ExpertKey key) const = 0;
   // Non-blocking: harvests completions, starts wished-for reads. Called between experts while the thread computes.
   virtual void reap() = 0;
   // Waits until no read is in flight (before destruction).

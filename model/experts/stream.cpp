@@ -114,6 +114,11 @@ boost::asio::awaitable<Result<Lease>> Stream::acquire(ExpertKey key, std::stop_t
   }
 }
 
+bool Stream::ready(ExpertKey key) const {
+  const auto slot = pool_.find(key);
+  return slot && pool_.state(*slot) != SlotPool::State::loading;
+}
+
 boost::asio::awaitable<void> Stream::drain() {
   pool_.set_wishes({});
   Waiter waiter(*this, std::nullopt);

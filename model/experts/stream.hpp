@@ -38,6 +38,7 @@ class Stream final : public ExpertStream {
 
   void request(std::span<const ExpertKey> keys) override;
   boost::asio::awaitable<Result<Lease>> acquire(ExpertKey key, std::stop_token stop) override;
+  bool ready(ExpertKey key) const override;
   void reap() override { harvest(); }
   boost::asio::awaitable<void> drain() override;
 

@@ -1,34 +1,99 @@
 #include "model/layers/compute.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace k3::layers {
 
-template <class Product>
-bool Compute::in_blocks(std::size_t outputs, std::size_t work, const Product& product) const {
-  const auto block = [&](std::size_t i) { product(i * block_outputs, std::min(block_outputs, outputs - i * block_outputs)); };
-  if (work < inline_work) {
-    if (!proceed()) return false;
-    product(0, outputs);
-    return true;
-  }
-  return pool.run((outputs + block_outputs - 1) / block_outputs, block, proceed);
+using checkpoint::Matrix;
+using checkpoint::Precision;
+
+std::size_t Compute::block_size(std::size_t outputs, std::size_t rows) const {
+  if (rows > few_rows) return block_outputs;
+  const std::size_t share = outputs / (4 * std::size_t{pool.threads()}) / block_outputs * block_outputs;
+  return std::clamp(share, block_outputs, long_block_outputs);
 }
 
-bool Compute::multiply(const checkpoint::Matrix& w, const float* x, std::size_t rows, float* y) const {
-  return in_blocks(w.rows, w.rows * w.columns * rows, [&](std::size_t first, std::size_t count) {
-    kernels.matmul_bf16(w.data + first * w.columns, count, w.columns, x, rows, w.columns, y + first, w.rows);
-  });
-}
-
-bool Compute::multiply_mxfp4(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t outputs, std::size_t columns,
-                             const float* x, std::size_t rows, float* y) const {
-  return in_blocks(outputs, outputs * columns * rows, [&](std::size_t first, std::size_t count) {
-    kernels.matmul_mxfp4(packed + first * columns / 2, scale + first * columns / 32, count, columns, x, rows, columns, y + first,
-                         outputs);
-  });
+bool Compute::each_block(std::size_t blocks, std::size_t multiply_adds, FunctionRef<void(std::size_t)> work) const {
+  if (multiply_adds >= inline_work) return pool.run(blocks, work, proceed);
+  if (!proceed()) return false;
+  for (std::size_t i = 0; i < blocks; ++i) work(i);
+  return true;
 }
 
 bool Compute::each_row(std::size_t rows, FunctionRef<void(std::size_t)> work) const { return pool.run(rows, work, proceed); }
+
+bool Compute::prepare(const Matrix& w, Activations& x) const {
+  assert(w.columns == x.columns());
+  if (exact) return true;
+  const std::size_t columns = x.columns(), groups = x.groups();
+  if (w.precision == Precision::bf16) {
+    if (std::exchange(x.has_rounded_, true)) return true;
+    x.rounded_.resize(x.rows() * columns);
+    return each_row(x.rows(),
+                    [&](std::size_t row) { kernels.round_bf16(x.values() + row * columns, columns, &x.rounded_[row * columns]); });
+  }
+  if (w.precision == Precision::int4) return prepare_mxfp4(x);
+  if (std::exchange(x.has_natural_, true)) return true;
+  x.natural_.resize(x.rows() * groups);
+  return each_row(x.rows(), [&](std::size_t row) {
+    kernels.quantise(x.values() + row * columns, columns, kernels::Order::natural, &x.natural_[row * groups]);
+  });
+}
+
+bool Compute::prepare_mxfp4(Activations& x) const {
+  if (exact || std::exchange(x.has_even_odd_, true)) return true;
+  const std::size_t columns = x.columns(), groups = x.groups();
+  x.even_odd_.resize(x.rows() * groups);
+  return each_row(x.rows(), [&](std::size_t row) {
+    kernels.quantise(x.values() + row * columns, columns, kernels::Order::even_odd, &x.even_odd_[row * groups]);
+  });
+}
+
+// Outputs [first, first + count) of one matrix, for all rows.
+void Compute::product(const Matrix& w, std::size_t first, std::size_t count, const Activations& x, float* y) const {
+  const std::size_t columns = w.columns, rows = x.rows(), stride = w.rows;
+  switch (w.precision) {
+    case Precision::bf16: {
+      const auto multiply_bf16 = exact ? kernels.matmul_bf16 : kernels.fast_bf16;
+      multiply_bf16(w.bf16() + first * columns, count, columns, exact ? x.values() : x.rounded(), rows, columns, y + first, stride);
+      return;
+    }
+    case Precision::int8:
+      kernels.fast_int8(w.int8() + first * columns, w.scale + first, count, columns, x.natural(), rows, y + first, stride);
+      return;
+    case Precision::int4:
+      kernels.fast_int4(w.int4() + first * columns / 2, w.scale + first * columns / 64, count, columns, x.even_odd(), rows,
+                        y + first, stride);
+      return;
+  }
+}
+
+bool Compute::multiply(std::initializer_list<Product> products, Activations& x) const {
+  std::size_t outputs = 0;
+  for (const Product& product : products) {
+    assert(!exact || product.w.precision == Precision::bf16);
+    if (!prepare(product.w, x)) return false;
+    outputs += product.w.rows;
+  }
+  const std::size_t size = block_size(outputs, x.rows());
+  const auto blocks_of = [size](const Product& product) { return (product.w.rows + size - 1) / size; };
+  std::size_t blocks = 0;
+  for (const Product& product : products) blocks += blocks_of(product);
+  return each_block(blocks, outputs * x.columns() * x.rows(), [&](std::size_t i) {
+    const Product* at = products.begin();
+    for (; i >= blocks_of(*at); ++at) i -= blocks_of(*at);
+    product(at->w, i * size, std::min(size, at->w.rows - i * size), x, at->y);
+  });
+}
+
+bool Compute::multiply_exact(const Matrix& w, Activations& x, float* y) const {
+  assert(w.precision == Precision::bf16 && w.columns == x.columns());
+  const std::size_t size = block_size(w.rows, x.rows());
+  return each_block((w.rows + size - 1) / size, w.rows * w.columns * x.rows(), [&](std::size_t i) {
+    kernels.matmul_bf16(w.bf16() + i * size * w.columns, std::min(size, w.rows - i * size), w.columns, x.values(), x.rows(),
+                        w.columns, y + i * size, w.rows);
+  });
+}
 
 }  // namespace k3::layers

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <span>
 
 #include "kernels/kernels.hpp"
 #include "model/checkpoint/weights.hpp"
 #include "model/compute_pool.hpp"
+#include "model/layers/activations.hpp"
 #include "model/sequence/sequence.hpp"
 
 namespace k3::layers {
@@ -17,32 +19,50 @@ struct RowGroup {
   std::size_t first = 0, count = 0;
 };
 
+// y[rows, w.rows] = x[rows, w.columns] * w^T
+struct Product {
+  const checkpoint::Matrix& w;
+  float* y;
+};
+
 // Activations are row-major [rows, width]. Every function that returns bool returns false when it was told to stop; what it had
 // written by then is draft, and nobody reads it.
 struct Compute {
   const checkpoint::Config& config;
   const kernels::Table& kernels;
   ComputePool& pool;
+  bool exact;                   // products of float32 activations instead of rounded ones
   FunctionRef<bool()> proceed;  // a cancellation point; called on the model thread only
 
   // Output rows a block: the unit of work for a thread, and the longest stretch between two cancellation points. 64 rows of the
   // widest released matrix (33,792 bf16 columns) are 4.3 MB, well under a millisecond of memory traffic for one row; the narrowest
   // big one (1,536 rows) still makes 24 blocks to share out.
   static constexpr std::size_t block_outputs = 64;
+  // With few rows a block lasts no longer than its bytes take to arrive. A longer one then pays: the kernel asks for the next rows
+  // ahead of time, and only the first ones of a block come as a surprise (64 rows of MXFP4 reach 0.6 of memory speed, 256 0.85).
+  static constexpr std::size_t few_rows = 4;
+  static constexpr std::size_t long_block_outputs = 256;
   // Products smaller than this (multiply-adds) are not worth waking the pool for: about 30 us of one core.
   static constexpr std::size_t inline_work = 1U << 18;
 
-  // y[rows, w.rows] = x[rows, w.columns] * w^T
-  bool multiply(const checkpoint::Matrix& w, const float* x, std::size_t rows, float* y) const;
-  // The same for MXFP4.
-  bool multiply_mxfp4(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t outputs, std::size_t columns,
-                      const float* x, std::size_t rows, float* y) const;
+  // Products of one input, in one go: the threads meet once, at the end.
+  bool multiply(std::initializer_list<Product> products, Activations& x) const;
+  bool multiply(const checkpoint::Matrix& w, Activations& x, float* y) const { return multiply({{w, y}}, x); }
+  // In float32 whatever the mode: for the router, whose near ties decide which experts run.
+  bool multiply_exact(const checkpoint::Matrix& w, Activations& x, float* y) const;
+  // Makes the form of x that MXFP4 weights meet (exact mode needs none).
+  bool prepare_mxfp4(Activations& x) const;
+
   // work(row) for each row, on all threads.
   bool each_row(std::size_t rows, FunctionRef<void(std::size_t)> work) const;
+  // work(block) for each, on all threads where `multiply_adds` in all are worth it.
+  bool each_block(std::size_t blocks, std::size_t multiply_adds, FunctionRef<void(std::size_t)> work) const;
+  // How to cut `outputs` for `rows` rows, so that every thread still gets a few blocks.
+  std::size_t block_size(std::size_t outputs, std::size_t rows) const;
 
  private:
-  template <class Product>
-  bool in_blocks(std::size_t outputs, std::size_t work, const Product& product) const;
+  bool prepare(const checkpoint::Matrix& w, Activations& x) const;
+  void product(const checkpoint::Matrix& w, std::size_t first, std::size_t count, const Activations& x, float* y) const;
 };
 
 }  // namespace k3::layers

@@ -9,10 +9,10 @@ namespace k3::layers {
 
 struct MlpScratch {
   std::vector<float> gate, up;
+  Activations inner;
 };
 
 // out[rows, hidden] = down . situ(gate . x, up . x)
-bool dense_mlp(const Compute& compute, const checkpoint::MlpWeights& weights, const float* x, std::size_t rows, MlpScratch& scratch,
-               float* out);
+bool dense_mlp(const Compute& compute, const checkpoint::MlpWeights& weights, Activations& x, MlpScratch& scratch, float* out);
 
 }  // namespace k3::layers

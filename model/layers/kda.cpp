@@ -51,19 +51,25 @@ void KdaScratch::resize(const checkpoint::Config& config, std::size_t rows) {
 }
 
 bool kda(const Compute& compute, const checkpoint::KdaWeights& weights, std::size_t index, std::span<const RowGroup> groups,
-         const float* x, std::size_t rows, KdaScratch& s, float* out) {
+         Activations& x, KdaScratch& s, float* out) {
+  const std::size_t rows = x.rows();
   s.resize(compute.config, rows);
-  const bool projected = compute.multiply(weights.q, x, rows, s.q.data()) && compute.multiply(weights.k, x, rows, s.k.data()) &&
-                         compute.multiply(weights.v, x, rows, s.v.data()) && compute.multiply(weights.g, x, rows, s.gate.data()) &&
-                         compute.multiply(weights.f_a, x, rows, s.decay_low.data()) &&
-                         compute.multiply(weights.f_b, s.decay_low.data(), rows, s.decay.data()) &&
-                         compute.multiply(weights.b, x, rows, s.beta.data());
+  const bool projected = compute.multiply({{weights.q, s.q.data()},
+                                           {weights.k, s.k.data()},
+                                           {weights.v, s.v.data()},
+                                           {weights.g, s.gate.data()},
+                                           {weights.f_a, s.decay_low.data()},
+                                           {weights.b, s.beta.data()}},
+                                          x);
   if (!projected) return false;
+  s.low_input.set(s.decay_low.data(), rows, weights.f_b.columns);
+  if (!compute.multiply(weights.f_b, s.low_input, s.decay.data())) return false;
   compute.kernels.sigmoid(s.beta.data(), s.beta.size(), s.beta.data());
   const std::size_t heads = compute.config.kda_heads;
   const auto head_of_group = [&](std::size_t i) { run_head(compute, weights, index, groups[i / heads], i % heads, s); };
   if (!compute.pool.run(groups.size() * heads, head_of_group, compute.proceed)) return false;
-  return compute.multiply(weights.o, s.context.data(), rows, out);
+  s.context_input.set(s.context.data(), rows, compute.config.kda_width());
+  return compute.multiply(weights.o, s.context_input, out);
 }
 
 }  // namespace k3::layers

@@ -12,19 +12,44 @@
 
 namespace k3::layers {
 
+// Experts that are in memory together and computed together: the threads meet twice for all of them, not for each. Each has its
+// rows of the batch, gathered; the rows of all stand one after the other.
+struct ExpertWave {
+  struct Part {
+    experts::Lease lease;
+    std::size_t first = 0, rows = 0;
+  };
+  struct User {
+    std::size_t row;
+    float weight;
+  };
+  std::vector<Part> parts;  // by ascending expert
+  std::vector<User> users;  // [gathered rows]
+  // [gathered rows, ...]: the input in the form that the mode asks for, the inner activations likewise, and the output
+  std::vector<float> x, gate, up, out;
+  std::vector<kernels::Group> x_groups, inner_groups;
+
+  void clear() {
+    parts.clear();
+    users.clear();
+  }
+};
+
 struct MoeScratch {
-  std::vector<float> scores, latent, sum, shared, gathered, gate, up, expert_out;
-  std::vector<std::vector<Choice>> choices;          // [rows]
-  std::vector<experts::ExpertKey> wanted;            // ascending
-  std::vector<std::pair<std::size_t, float>> users;  // rows of the expert at hand, with their weights
+  std::vector<float> scores, latent, sum, shared;
+  Activations latent_input, sum_input;
+  std::vector<std::vector<Choice>> choices;        // [rows]
+  std::vector<experts::ExpertKey> wanted;          // ascending
+  std::vector<ExpertWave::User> users;             // of expert 0, then of expert 1, ..., each by ascending row
+  std::vector<std::size_t> first_user, next_user;  // [experts + 1]: where an expert's users begin
+  ExpertWave wave;
   MlpScratch mlp;
 };
 
 struct MoeStep {
   const checkpoint::MoeWeights& weights;
   std::size_t layer;
-  const float* x;  // [rows, hidden], normed
-  std::size_t rows;
+  Activations& x;  // [rows, hidden], normed
   float expert_top_p;
   experts::ExpertStream& stream;
   std::stop_token stop;
@@ -37,5 +62,8 @@ struct MoeStep {
 // row's experts are summed in ascending id, whenever their bytes arrived. False: told to stop. All references must outlive the
 // await.
 boost::asio::awaitable<bool> latent_moe(const Compute& compute, const MoeStep& step, MoeScratch& scratch);
+
+// The routed part of a wave: sum[row] += weight * w2 . situ(w1 . z, w3 . z) for each of its users, z = latent[row].
+bool run_wave(const Compute& compute, const Activations& latent, ExpertWave& wave, float* sum);
 
 }  // namespace k3::layers

@@ -34,7 +34,7 @@ struct Head {
       : up((compute.config.nope_dim + compute.config.v_dim) * compute.config.kv_rank),
         query(compute.config.mla_cache_width()),
         latent(compute.config.kv_rank) {
-    compute.kernels.widen_bf16(weights.kv_b.data + head * up.size(), up.size(), up.data());
+    compute.kernels.widen_bf16(weights.kv_b.bf16() + head * up.size(), up.size(), up.data());
   }
 };
 
@@ -97,18 +97,19 @@ void MlaScratch::resize(const checkpoint::Config& config, std::size_t rows) {
 }
 
 bool mla(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index, std::span<const RowGroup> groups,
-         const float* x, std::size_t rows, MlaScratch& s, float* out) {
+         Activations& x, MlaScratch& s, float* out) {
+  const std::size_t rows = x.rows(), q_rank = compute.config.q_rank;
   s.resize(compute.config, rows);
-  const std::size_t q_rank = compute.config.q_rank;
   const auto norm_query = [&](std::size_t row) {
     compute.kernels.rms_norm(&s.q_low[row * q_rank], weights.q_norm.data(), q_rank, checkpoint::Config::mla_latent_eps,
                              &s.q_low[row * q_rank]);
   };
-  const bool projected = compute.multiply(weights.q_a, x, rows, s.q_low.data()) && compute.each_row(rows, norm_query) &&
-                         compute.multiply(weights.q_b, s.q_low.data(), rows, s.q.data()) &&
-                         compute.multiply(weights.kv_a, x, rows, s.kv.data()) &&
-                         compute.multiply(weights.g, x, rows, s.gate.data());
-  if (!projected) return false;
+  const bool lowered =
+      compute.multiply({{weights.q_a, s.q_low.data()}, {weights.kv_a, s.kv.data()}, {weights.g, s.gate.data()}}, x) &&
+      compute.each_row(rows, norm_query);
+  if (!lowered) return false;
+  s.low_input.set(s.q_low.data(), rows, q_rank);
+  if (!compute.multiply(weights.q_b, s.low_input, s.q.data())) return false;
   append_to_cache(compute, weights, index, groups, s);
   const std::size_t heads = compute.config.mla_heads;
   const auto task = [&](std::size_t i) {
@@ -117,7 +118,8 @@ bool mla(const Compute& compute, const checkpoint::MlaWeights& weights, std::siz
   };
   if (!compute.pool.run((rows + task_rows - 1) / task_rows * heads, task, compute.proceed)) return false;
   compute.kernels.multiply_sigmoid(s.gate.data(), s.gate.size(), s.context.data());
-  return compute.multiply(weights.o, s.context.data(), rows, out);
+  s.context_input.set(s.context.data(), rows, heads * compute.config.v_dim);
+  return compute.multiply(weights.o, s.context_input, out);
 }
 
 }  // namespace k3::layers

@@ -39,6 +39,7 @@ class FaultyStream : public experts::ExpertStream {
     Result<experts::Lease> lease = co_await inner_->acquire(key, stop);
     co_return lease;
   }
+  bool ready(experts::ExpertKey key) const override { return inner_->ready(key); }
   void reap() override { inner_->reap(); }
   boost::asio::awaitable<void> drain() override { co_await inner_->drain(); }
   experts::StreamCounters counters() const override { return inner_->counters(); }

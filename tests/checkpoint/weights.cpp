@@ -117,7 +117,7 @@ TEST_CASE("weights outlive the checkpoint they came from and can be moved") {
     REQUIRE(loaded.has_value());
     moved = std::move(*loaded);
   }
-  CHECK(widen(moved.embedding.data[0]) == values(Checkpoint::open(tiny_model).value(), "model.embed_tokens.weight")[0]);
+  CHECK(widen(moved.embedding.bf16()[0]) == values(Checkpoint::open(tiny_model).value(), "model.embed_tokens.weight")[0]);
 }
 
 TEST_CASE("a shard that shrinks after it was opened is an error") {

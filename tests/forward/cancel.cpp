@@ -23,7 +23,7 @@ std::uint64_t total(const CancellationPoints& points) { return points.layers + p
 TEST_CASE("stopped at any point, the sequence is as before the step") {
   const Golden want = golden();
   const std::span<const std::int32_t> tokens(want.tokens);
-  Runner runner(tiny(), {1, 2, "", {}});
+  Runner runner(tiny(), {1, 2, "", false, {}});
   auto fresh = runner.sequence();
   runner.feed(*fresh, tokens.first(10), 10);
   const auto expected = runner.feed(*fresh, tokens.subspan(10, 5), 5);

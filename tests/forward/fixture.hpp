@@ -34,6 +34,7 @@ struct RunnerOptions {
   unsigned threads = 1;
   std::size_t slots = 4;
   std::string isa;
+  bool exact = false;
   std::optional<experts::ExpertKey> lost;  // reading this expert fails
 };
 
@@ -47,6 +48,7 @@ class LossyStream : public experts::ExpertStream {
     Result<experts::Lease> lease = co_await inner_->acquire(key, stop);
     co_return lease;
   }
+  bool ready(experts::ExpertKey key) const override { return inner_->ready(key); }
   void reap() override { inner_->reap(); }
   boost::asio::awaitable<void> drain() override { co_await inner_->drain(); }
   experts::StreamCounters counters() const override { return inner_->counters(); }
@@ -76,6 +78,7 @@ class Runner {
     context.kernels = kernels::select(options.isa);
     context.pool = &pool_;
     context.experts = stream_.get();
+    context.exact = options.exact;
     forward_.emplace(context);
   }
 

@@ -1,0 +1,102 @@
+// The arithmetic of routed experts.
+#include <algorithm>
+
+#include "model/layers/latent_moe.hpp"
+
+namespace k3::layers {
+
+namespace {
+
+void gather(const Compute& compute, const Activations& latent, ExpertWave& wave) {
+  const std::size_t width = latent.columns(), groups = latent.groups(), inner = compute.config.expert_inner;
+  const std::size_t rows = wave.users.size();
+  wave.gate.resize(rows * inner);
+  wave.up.resize(rows * inner);
+  wave.out.resize(rows * width);
+  if (compute.exact) {
+    wave.x.resize(rows * width);
+    for (std::size_t i = 0; i < rows; ++i) std::copy_n(latent.values() + wave.users[i].row * width, width, &wave.x[i * width]);
+    return;
+  }
+  wave.inner_groups.resize(rows * kernels::groups_of(inner));
+  wave.x_groups.resize(rows * groups);
+  for (std::size_t i = 0; i < rows; ++i) {
+    std::copy_n(latent.even_odd() + wave.users[i].row * groups, groups, &wave.x_groups[i * groups]);
+  }
+}
+
+// An MXFP4 matrix of an expert.
+struct Packed {
+  const std::uint8_t *codes, *scale;
+  std::size_t columns;
+};
+
+// Outputs [first, first + count) of w for rows [row, row + rows) of the gathered x; y [.., stride].
+void product(const Compute& compute, const Packed& w, std::size_t first, std::size_t count, const std::vector<float>& x,
+             const std::vector<kernels::Group>& groups, std::size_t row, std::size_t rows, float* y, std::size_t stride) {
+  const std::uint8_t* codes = w.codes + first * w.columns / 2;
+  const std::uint8_t* scale = w.scale + first * w.columns / kernels::group_columns;
+  if (compute.exact) {
+    compute.kernels.matmul_mxfp4(codes, scale, count, w.columns, &x[row * w.columns], rows, w.columns, y + first, stride);
+  } else {
+    compute.kernels.fast_mxfp4(codes, scale, count, w.columns, &groups[row * kernels::groups_of(w.columns)], rows, y + first,
+                               stride);
+  }
+}
+
+// Gate and up for the same outputs, so that the activation and its rounding follow while both are in the cache.
+void inner_block(const Compute& compute, const ExpertWave::Part& part, std::size_t latent, std::size_t first, std::size_t count,
+                 ExpertWave& wave) {
+  const std::size_t inner = compute.config.expert_inner, groups = kernels::groups_of(inner);
+  const experts::ExpertBytes& bytes = part.lease.bytes();
+  float* const gate = &wave.gate[part.first * inner];
+  float* const up = &wave.up[part.first * inner];
+  product(compute, {bytes.w1, bytes.w1_scale, latent}, first, count, wave.x, wave.x_groups, part.first, part.rows, gate, inner);
+  product(compute, {bytes.w3, bytes.w3_scale, latent}, first, count, wave.x, wave.x_groups, part.first, part.rows, up, inner);
+  for (std::size_t row = 0; row < part.rows; ++row) {
+    float* const g = gate + row * inner + first;
+    compute.kernels.situ(g, up + row * inner + first, count, compute.config.situ_beta, compute.config.situ_linear_beta, g);
+    if (compute.exact) continue;
+    kernels::Group* const rounded = &wave.inner_groups[(part.first + row) * groups + first / kernels::group_columns];
+    compute.kernels.quantise(g, count, kernels::Order::even_odd, rounded);
+  }
+}
+
+// One block of outputs of every expert, added up by ascending id: nobody else touches these columns of `sum`.
+void outer_block(const Compute& compute, std::size_t latent, std::size_t first, std::size_t count, ExpertWave& wave, float* sum) {
+  const std::size_t inner = compute.config.expert_inner;
+  for (const ExpertWave::Part& part : wave.parts) {
+    const experts::ExpertBytes& bytes = part.lease.bytes();
+    product(compute, {bytes.w2, bytes.w2_scale, inner}, first, count, wave.gate, wave.inner_groups, part.first, part.rows,
+            &wave.out[part.first * latent], latent);
+    for (std::size_t i = part.first; i < part.first + part.rows; ++i) {
+      compute.kernels.axpy(wave.users[i].weight, &wave.out[i * latent + first], count, sum + wave.users[i].row * latent + first);
+    }
+  }
+}
+
+}  // namespace
+
+bool run_wave(const Compute& compute, const Activations& latent, ExpertWave& wave, float* sum) {
+  const std::size_t inner = compute.config.expert_inner, width = latent.columns();
+  gather(compute, latent, wave);
+  std::size_t most_rows = 0;
+  for (const ExpertWave::Part& part : wave.parts) most_rows = std::max(most_rows, part.rows);
+  const std::size_t work = wave.users.size() * inner * width;
+
+  const std::size_t size = compute.block_size(inner * wave.parts.size(), most_rows);
+  const std::size_t blocks = (inner + size - 1) / size;
+  const auto first_half = [&](std::size_t i) {
+    const std::size_t first = i % blocks * size;
+    inner_block(compute, wave.parts[i / blocks], width, first, std::min(size, inner - first), wave);
+  };
+  if (!compute.each_block(wave.parts.size() * blocks, 2 * work, first_half)) return false;
+
+  const std::size_t out_size = compute.block_size(width, most_rows);
+  const auto second_half = [&](std::size_t i) {
+    outer_block(compute, width, i * out_size, std::min(out_size, width - i * out_size), wave, sum);
+  };
+  return compute.each_block((width + out_size - 1) / out_size, work, second_half);
+}
+
+}  // namespace k3::layers
