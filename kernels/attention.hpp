@@ -77,34 +77,64 @@ struct Attention {
     }
   }
 
-  // Width vectors of elements side by side: each element is a chain over the rows of its own.
-  template <std::size_t Width, class Step>
-  static void accumulate_some(const float* p, const float* rows, std::size_t stride, std::size_t count, float* acc, Step step) {
-    F sums[Width];
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < Width; ++k) {
-      sums[k] = T::load(acc + k * lanes, step);
+  // Where several weighted sums of the same rows stand: p [.., p_stride], acc [.., acc_stride].
+  struct Sums {
+    const float* p;
+    std::size_t p_stride;
+    const float* rows;
+    std::size_t stride, count;
+    float* acc;
+    std::size_t acc_stride;
+  };
+
+  // Q sums, Width vectors of elements side by side: each element is a chain over the rows of its own.
+  template <std::size_t Q, std::size_t Width, class Step>
+  static void accumulate_some(const Sums& s, std::size_t query, std::size_t at, Step step) {
+    F sums[Q][Width];
+#pragma GCC unroll 64
+    for (std::size_t i = 0; i < Q * Width; ++i) {
+      sums[i / Width][i % Width] = T::load(s.acc + (query + i / Width) * s.acc_stride + at + i % Width * lanes, step);
     }
-    for (std::size_t j = 0; j < count; ++j) {
-      const F weight = T::set(p[j]);
+    for (std::size_t j = 0; j < s.count; ++j) {
+      F row[Width];
 #pragma GCC unroll 16
       for (std::size_t k = 0; k < Width; ++k) {
-        sums[k] = T::fma(weight, T::load(rows + j * stride + k * lanes, step), sums[k]);
+        row[k] = T::load(s.rows + j * s.stride + at + k * lanes, step);
+      }
+#pragma GCC unroll 16
+      for (std::size_t q = 0; q < Q; ++q) {
+        const F weight = T::set(s.p[(query + q) * s.p_stride + j]);
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < Width; ++k) {
+          sums[q][k] = T::fma(weight, row[k], sums[q][k]);
+        }
       }
     }
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < Width; ++k) {
-      T::store(acc + k * lanes, sums[k], step);
+#pragma GCC unroll 64
+    for (std::size_t i = 0; i < Q * Width; ++i) {
+      T::store(s.acc + (query + i / Width) * s.acc_stride + at + i % Width * lanes, sums[i / Width][i % Width], step);
     }
   }
 
-  static void accumulate_rows(const float* p, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float* acc) {
+  template <std::size_t Q, std::size_t Width>
+  static void accumulate_wide(const Sums& s, std::size_t query, std::size_t n) {
     std::size_t i = 0;
-    for (; i + T::wide * lanes <= n; i += T::wide * lanes) {
-      accumulate_some<T::wide>(p, rows + i, stride, count, acc + i, Full{});
+    for (; i + Width * lanes <= n; i += Width * lanes) {
+      accumulate_some<Q, Width>(s, query, i, Full{});
     }
-    for_steps<T>(n - i,
-                 [&](std::size_t at, auto step) { accumulate_some<1>(p, rows + i + at, stride, count, acc + i + at, step); });
+    for_steps<T>(n - i, [&](std::size_t at, auto step) { accumulate_some<Q, 1>(s, query, i + at, step); });
+  }
+
+  static void accumulate_rows(const float* p, std::size_t p_stride, std::size_t queries, const float* rows, std::size_t stride,
+                              std::size_t count, std::size_t n, float* acc, std::size_t acc_stride) {
+    const Sums sums{p, p_stride, rows, stride, count, acc, acc_stride};
+    std::size_t q = 0;
+    for (; q + T::row_tile <= queries; q += T::row_tile) {
+      accumulate_wide<T::row_tile, T::output_tile>(sums, q, n);
+    }
+    for (; q < queries; ++q) {
+      accumulate_wide<1, T::wide>(sums, q, n);
+    }
   }
 };
 

@@ -107,8 +107,9 @@ struct Table {
   // scores[j] = scale * dot(q, rows + j*stride, n), j < count.
   void (*dot_rows)(const float* q, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float scale,
                    float* scores);
-  // acc[i] = sum over j ascending of p[j] * rows[j*stride + i] by fma, starting from acc[i].
-  void (*accumulate_rows)(const float* p, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float* acc);
+  // acc[q*acc_stride + i] += sum over j ascending of p[q*p_stride + j] * rows[j*stride + i], by fma, for i < n, q < queries.
+  void (*accumulate_rows)(const float* p, std::size_t p_stride, std::size_t queries, const float* rows, std::size_t stride,
+                          std::size_t count, std::size_t n, float* acc, std::size_t acc_stride);
   // One block of online softmax: m = max(*running_max, max(scores)); scores[j] = exp(scores[j] - m);
   // *running_sum = *running_sum * exp(*running_max - m) + sum(scores); returns exp(old max - m), by which the caller scales what it
   // has accumulated. First block: *running_max = -inf, *running_sum = 0 (returns 0).

@@ -31,9 +31,20 @@ unsigned usable_cpus() {
   return std::max(1U, cpus);
 }
 
+namespace {
+thread_local unsigned index_of_this_thread = 0;
+}
+
+unsigned ComputePool::thread_index() { return index_of_this_thread; }
+
 ComputePool::ComputePool(unsigned threads) {
   if (threads == 0) threads = usable_cpus();
-  for (unsigned i = 1; i < threads; ++i) workers_.emplace_back([this](const std::stop_token& stop) { worker(stop); });
+  for (unsigned i = 1; i < threads; ++i) {
+    workers_.emplace_back([this, i](const std::stop_token& stop) {
+      index_of_this_thread = i;
+      worker(stop);
+    });
+  }
 }
 
 ComputePool::~ComputePool() = default;  // each jthread asks its worker to stop, which wakes it, and joins

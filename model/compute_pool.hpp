@@ -21,6 +21,8 @@ class ComputePool {
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
 
+  // Of the calling thread, below threads(): which of a work's scratch memories is its own. 0 outside of a pool's threads.
+  static unsigned thread_index();
   unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
   // Calls work(block) for each block in [0, blocks), on all threads, and returns when all are done. Before each block it takes, the

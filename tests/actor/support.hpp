@@ -44,6 +44,7 @@ inline ModelOptions tiny_options() {
   options.chunk = 16;
   options.expert_gb = 0.001;
   options.direct = false;
+  options.exact = true;  // the golden ids come from float64
   return options;
 }
 

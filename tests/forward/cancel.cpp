@@ -23,7 +23,9 @@ std::uint64_t total(const CancellationPoints& points) { return points.layers + p
 TEST_CASE("stopped at any point, the sequence is as before the step") {
   const Golden want = golden();
   const std::span<const std::int32_t> tokens(want.tokens);
-  Runner runner(tiny(), {1, 2, "", false, {}});
+  // One slot: each expert runs alone. All resident: those of a layer run together. Between the two the drive would decide.
+  const std::size_t slots = GENERATE(1U, 144U);
+  Runner runner(tiny(), {1, slots, "", false, {}});
   auto fresh = runner.sequence();
   runner.feed(*fresh, tokens.first(10), 10);
   const auto expected = runner.feed(*fresh, tokens.subspan(10, 5), 5);
@@ -31,6 +33,7 @@ TEST_CASE("stopped at any point, the sequence is as before the step") {
   auto sequence = runner.sequence();
   runner.feed(*sequence, tokens.first(10), 10);
   const auto doomed = rows_of(*sequence, tokens.subspan(20, 3));
+  REQUIRE(runner.step(doomed).has_value());  // its experts are in memory from here on, if there is room
   const auto before = total(runner.forward().points());
   std::uint64_t points = 0;
   runner.forward().on_point([&points] { ++points; });
@@ -41,7 +44,7 @@ TEST_CASE("stopped at any point, the sequence is as before the step") {
 
   // Every 17th point (17 shares no factor with a layer's count of points, so all kinds are met), and the first and last.
   for (std::uint64_t n = 1; n <= all; n = n == all ? all + 1 : std::min(all, n + 17)) {
-    CAPTURE(n);
+    CAPTURE(slots, n);
     std::stop_source stop;
     points = 0;
     runner.forward().on_point([&] {

@@ -32,16 +32,18 @@ TEST_CASE("logits and every layer's running sum match the float64 vectors") {
   }
 }
 
-// The vectors come from float64; rounding activations to 8 bits costs what it does in every engine that computes so.
+// Of the first layer only: further on the random router of this model sends rows elsewhere for the smallest of differences.
 TEST_CASE("fast products stay near the exact ones") {
   const Golden want = golden();
   Runner runner(tiny());
   auto sequence = runner.sequence();
-  const auto logits = runner.feed(*sequence, want.tokens, 512);
-  const double error = relative_l2(logits, want.logits);
+  std::vector<float> hidden;
+  runner.feed(*sequence, want.tokens, 512, &hidden);
+  const std::size_t layer = want.tokens.size() * tiny().checkpoint.config().hidden;
+  const double error = relative_l2(std::span(hidden).first(layer), std::span(want.hidden).first(layer));
   CAPTURE(error);
-  CHECK(error <= 0.05);
-  CHECK(error > 2e-5);  // else it is not the fast arithmetic that ran
+  CHECK(error <= 0.01);  // two roundings to 8 bits (bf16 activations have as many) in a row
+  CHECK(error > 2e-5);   // else it is not the fast arithmetic that ran
 }
 
 TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set") {

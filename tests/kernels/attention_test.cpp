@@ -78,7 +78,7 @@ TEST_CASE("attention by blocks of online softmax is the whole softmax") {
           CHECK(kept == 0.0F);
         }
         table->scale(kept, acc.data(), n, acc.data());
-        table->accumulate_rows(&left[at], rows.data() + at * (n + 2), n + 2, size, n, acc.data());
+        table->accumulate_rows(&left[at], size, 1, rows.data() + at * (n + 2), n + 2, size, n, acc.data(), n);
       }
       for (std::size_t i = 0; i < n; ++i) {
         double exact = 0.0;
@@ -124,7 +124,7 @@ TEST_CASE("accumulate_rows is one ascending chain an element") {
         expected[i] = std::fma(p[j], rows[j * n + i], expected[i]);
       }
     }
-    table->accumulate_rows(p.data(), rows.data(), n, count, n, acc.data());
+    table->accumulate_rows(p.data(), count, 1, rows.data(), n, count, n, acc.data(), n);
     CHECK(difference(expected.values(), acc.values()).empty());
   }
 }

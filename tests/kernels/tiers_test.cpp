@@ -70,9 +70,11 @@ std::vector<float> row_products(const Table& t, const Input& in) {
   auto q = floats(in.n, in.offset, 2, in.kind);
   auto scores = floats(count + guard, in.offset, 3);
   t.dot_rows(q.data(), rows.data(), stride, count, in.n, 0.3F, scores.data());
-  auto acc = output(in, 4);
-  auto p = floats(count, in.offset, 5, in.kind);
-  t.accumulate_rows(p.data(), rows.data(), stride, count, in.n, acc.data());
+  // Sums side by side: whole tiles of them and a remainder.
+  constexpr std::size_t queries = 6;
+  auto acc = floats(queries * (in.n + 1) + guard, in.offset, 4, in.kind);
+  auto p = floats(queries * (count + 2), in.offset, 5, in.kind);
+  t.accumulate_rows(p.data(), count + 2, queries, rows.data(), stride, count, in.n, acc.data(), in.n + 1);
   auto result = scores.values();
   const auto sums = acc.values();
   result.insert(result.end(), sums.begin(), sums.end());
