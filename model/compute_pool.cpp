@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <string>
 
 namespace k3 {
@@ -22,13 +23,28 @@ unsigned cgroup_cpus() {
 
 }  // namespace
 
-unsigned usable_cpus() {
+unsigned count_cores(const std::vector<unsigned>& cpus, const std::filesystem::path& topology) {
+  std::set<std::string> cores;
+  for (const unsigned cpu : cpus) {
+    std::ifstream file(topology / ("cpu" + std::to_string(cpu)) / "topology" / "thread_siblings_list");
+    std::string siblings;
+    cores.insert(std::getline(file, siblings) ? siblings : "cpu " + std::to_string(cpu));
+  }
+  return static_cast<unsigned>(cores.size());
+}
+
+unsigned usable_cores() {
+  std::vector<unsigned> cpus;
   cpu_set_t set;
   CPU_ZERO(&set);
-  unsigned cpus = std::thread::hardware_concurrency();
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) cpus = static_cast<unsigned>(CPU_COUNT(&set));
-  if (const unsigned quota = cgroup_cpus(); quota != 0) cpus = std::min(cpus, quota);
-  return std::max(1U, cpus);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+    }
+  }
+  unsigned cores = cpus.empty() ? std::thread::hardware_concurrency() : count_cores(cpus, "/sys/devices/system/cpu");
+  if (const unsigned quota = cgroup_cpus(); quota != 0) cores = std::min(cores, quota);
+  return std::max(1U, cores);
 }
 
 namespace {
@@ -38,7 +54,7 @@ thread_local unsigned index_of_this_thread = 0;
 unsigned ComputePool::thread_index() { return index_of_this_thread; }
 
 ComputePool::ComputePool(unsigned threads) {
-  if (threads == 0) threads = usable_cpus();
+  if (threads == 0) threads = usable_cores();
   for (unsigned i = 1; i < threads; ++i) {
     workers_.emplace_back([this, i](const std::stop_token& stop) {
       index_of_this_thread = i;

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -15,7 +16,7 @@ namespace k3 {
 
 class ComputePool {
  public:
-  // `threads` in all, the caller's included; 0: as many as the process may run on (affinity and cgroup quota respected).
+  // `threads` in all, the caller's included; 0: usable_cores().
   explicit ComputePool(unsigned threads);
   ~ComputePool();
   ComputePool(const ComputePool&) = delete;
@@ -48,7 +49,11 @@ class ComputePool {
   std::vector<std::jthread> workers_;
 };
 
-// CPUs this process may use: the affinity mask, lowered by a cgroup v2 CPU quota.
-unsigned usable_cpus();
+// Physical cores this process may use: of the affinity mask, lowered by a cgroup v2 CPU quota. Two hyperthreads of a core share the
+// units that products keep busy; a second one only takes cache away.
+unsigned usable_cores();
+// Cores among `cpus`, as told by files like cpu0/topology/thread_siblings_list below `topology`. A CPU without one counts as a
+// core.
+unsigned count_cores(const std::vector<unsigned>& cpus, const std::filesystem::path& topology);
 
 }  // namespace k3

@@ -25,6 +25,7 @@ struct Forward::Impl {
   std::vector<float> x, y, final_hidden, logits;
   layers::Activations input;
   std::vector<layers::RowGroup> groups;
+  std::vector<std::optional<Error>> row_errors;
 
   bool go_on(std::uint64_t& counter, const std::stop_token& stop) {
     ++counter;
@@ -36,14 +37,14 @@ struct Forward::Impl {
   bool attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index,
                  std::size_t mla_index, std::size_t rows);
   awaitable<bool> feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
-                               const std::stop_token& stop, std::vector<std::optional<Error>>& row_errors);
+                               const std::stop_token& stop);
   bool head(const layers::Compute& compute, std::span<const Row> rows);
 };
 
 namespace {
 
-std::vector<layers::RowGroup> group_rows(std::span<const Row> rows) {
-  std::vector<layers::RowGroup> groups;
+void group_rows(std::span<const Row> rows, std::vector<layers::RowGroup>& groups) {
+  groups.clear();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (groups.empty() || groups.back().sequence != rows[i].sequence) {
       for ([[maybe_unused]] const auto& group : groups)
@@ -52,7 +53,6 @@ std::vector<layers::RowGroup> group_rows(std::span<const Row> rows) {
     }
     ++groups.back().count;
   }
-  return groups;
 }
 
 Error stopped() { return fail(ErrorCode::cancelled, "the request was cancelled"); }
@@ -93,7 +93,7 @@ bool Forward::Impl::attention(const layers::Compute& compute, const checkpoint::
 }
 
 awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
-                                            const std::stop_token& stop, std::vector<std::optional<Error>>& row_errors) {
+                                            const std::stop_token& stop) {
   const checkpoint::LayerWeights& weights = context.weights->layers[layer];
   norm_rows(compute, weights.post_attention_norm, rows.size(), x.data());
   input.set(x.data(), rows.size(), context.config->hidden);
@@ -144,9 +144,8 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
   const checkpoint::Config& config = *m.context.config;
   const auto proceed = [&m, &stop] { return m.go_on(m.points.blocks, stop); };
   const layers::Compute compute{config, *m.context.kernels, *m.context.pool, m.context.exact, proceed};
-  StepResult result;
-  result.row_errors.resize(rows.size());
-  m.groups = group_rows(rows);
+  m.row_errors.assign(rows.size(), std::nullopt);
+  group_rows(rows, m.groups);
   m.x.resize(rows.size() * config.hidden);
   m.y.resize(rows.size() * config.hidden);
   m.stream.reset(rows.size(), config.hidden, (config.layers + config.block_size - 1) / config.block_size);
@@ -169,15 +168,14 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
     }
 
     if (!layers::mix(compute, m.stream, layer.mlp_residual, rows.size(), m.x.data())) co_return stopped();
-    const bool done = co_await m.feed_forward(compute, i, rows, stop, result.row_errors);
+    const bool done = co_await m.feed_forward(compute, i, rows, stop);
     if (!done) co_return stopped();
     compute.kernels.add(m.y.data(), m.y.size(), running_sum.data());
     if (hooks.after_layer) hooks.after_layer(i, running_sum);
   }
 
   if (!m.head(compute, rows)) co_return stopped();
-  result.logits = m.logits;
-  co_return result;
+  co_return StepResult{m.logits, m.row_errors};
 }
 
 }  // namespace k3

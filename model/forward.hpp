@@ -23,11 +23,12 @@ struct Row {
   bool wants_logits = false;
 };
 
+// Valid until the next step.
 struct StepResult {
-  // Of the rows that wanted them, in row order: [wanted, vocabulary]. Valid until the next step.
+  // Of the rows that wanted them, in row order: [wanted, vocabulary].
   std::span<const float> logits;
   // [rows]: set where an expert the row needed could not be read. Only sequences without a failed row may be committed.
-  std::vector<std::optional<Error>> row_errors;
+  std::span<const std::optional<Error>> row_errors;
 };
 
 // Everything a step needs, owned elsewhere (by the actor, a tool or a test) and outliving it.

@@ -100,7 +100,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   if (context.has_error()) return context.error();
 
   const std::uint64_t available = available_memory();  // before the trunk takes its part
-  const unsigned threads = options.threads == 0 ? usable_cpus() : options.threads;
+  const unsigned threads = options.threads == 0 ? usable_cores() : options.threads;
   auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, options.load_progress);
   if (weights.has_error()) return weights.error();
 

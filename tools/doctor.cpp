@@ -51,7 +51,7 @@ void print_machine(std::uint64_t available) {
   const kernels::Table* best = kernels::select("");
   fmt::print("machine\n");
   fmt::print("  kernels        {} (can run: {})\n", best != nullptr ? best->name : "none", tiers);
-  fmt::print("  cores          {} usable of {}\n", usable_cpus(), std::thread::hardware_concurrency());
+  fmt::print("  cores          {} usable of {}\n", usable_cores(), std::thread::hardware_concurrency());
   if (available == 0) {
     fmt::print("  memory         cannot be told\n");
   } else {
@@ -132,7 +132,7 @@ int examine(const Flags& flags, std::uint64_t available, double memory) {
 int doctor(const Flags& flags) {
   const std::uint64_t available = available_memory();
   print_machine(available);
-  const double memory = measure_memory(flags.engine.threads == 0 ? usable_cpus() : flags.engine.threads);
+  const double memory = measure_memory(flags.engine.threads == 0 ? usable_cores() : flags.engine.threads);
   fmt::print("  memory speed   {:.1f} GB/s\n", memory / 1e9);
   return flags.engine.model.empty() ? int{exit_ok} : examine(flags, available, memory);
 }

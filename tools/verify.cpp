@@ -25,7 +25,7 @@ struct Flags {
 int verify(const Flags& flags) {
   auto directory = find_model(flags.model);
   if (directory.has_error()) return report(directory.error());
-  const unsigned threads = flags.threads != 0 ? flags.threads : usable_cpus();
+  const unsigned threads = flags.threads != 0 ? flags.threads : usable_cores();
   const checkpoint::VerifyReport result = checkpoint::verify(*directory, flags.full, threads, show_progress("reading"));
   for (const Error& finding : result.findings) report(finding);
   // A checkpoint without its vocabulary cannot be served either.

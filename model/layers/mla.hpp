@@ -10,10 +10,10 @@ namespace k3::layers {
 
 // What one thread needs for its share of heads and rows.
 struct AttendScratch {
-  std::vector<float> up;                         // half of kv_b of one head, widened: [nope or v, kv_rank]
-  std::vector<float> query, latent;              // [queries, kv_rank ‖ rope], [queries, kv_rank]
-  std::vector<float> scores;                     // [queries, keys of a block]
-  std::vector<float> running_max, running_sum;   // [queries]
+  std::vector<float> up;                        // half of kv_b of one head, widened: [nope or v, kv_rank]
+  std::vector<float> query, latent;             // [queries, kv_rank ‖ rope], [queries, kv_rank]
+  std::vector<float> scores;                    // [queries, keys of a block]
+  std::vector<float> running_max, running_sum;  // [queries]
 };
 
 struct MlaScratch {
@@ -33,7 +33,7 @@ bool mla(const Compute& compute, const checkpoint::MlaWeights& weights, std::siz
 struct HeadRange {
   std::size_t first, count;
 };
-void attend(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index, const RowGroup& group, HeadRange heads,
-            std::size_t first, std::size_t last, MlaScratch& s);
+void attend(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index, const RowGroup& group,
+            HeadRange heads, std::size_t first, std::size_t last, MlaScratch& s);
 
 }  // namespace k3::layers

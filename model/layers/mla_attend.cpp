@@ -1,5 +1,5 @@
-// Attention of some heads and rows over a sequence's latents. Every head meets a block of keys while it is in the cache: read once a
-// head, 96 heads would read a long context 96 times.
+// Attention of some heads and rows over a sequence's latents. Every head meets a block of keys while it is in the cache: read once
+// a head, 96 heads would read a long context 96 times.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -102,8 +102,8 @@ void write_context(const Queries& q, MlaScratch& mla) {
 
 }  // namespace
 
-void attend(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index, const RowGroup& group, HeadRange heads,
-            std::size_t first, std::size_t last, MlaScratch& s) {
+void attend(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index, const RowGroup& group,
+            HeadRange heads, std::size_t first, std::size_t last, MlaScratch& s) {
   const Queries q{compute, weights, group, heads, first, last, s.attend[ComputePool::thread_index()]};
   make_queries(q, s);
   q.s.latent.assign(q.count() * compute.config.kv_rank, 0.0F);

@@ -1,5 +1,9 @@
 #include "model/compute_pool.hpp"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "tests/catch.hpp"
@@ -35,4 +39,21 @@ TEST_CASE("a stop begins no further block, and the pool works on") {
     CHECK(pool.run(10, [&](std::size_t) { ++done; }));
     CHECK(done == 10);
   }
+}
+
+TEST_CASE("hyperthreads of one core count once") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / ("k3-topology-" + std::to_string(::getpid()));
+  const auto describe = [&](unsigned cpu, const char* siblings) {
+    const fs::path folder = root / ("cpu" + std::to_string(cpu)) / "topology";
+    fs::create_directories(folder);
+    std::ofstream(folder / "thread_siblings_list") << siblings << '\n';
+  };
+  describe(0, "0,4");
+  describe(4, "0,4");
+  describe(1, "1,5");
+  CHECK(k3::count_cores({0, 1, 4}, root) == 2);
+  CHECK(k3::count_cores({4}, root) == 1);
+  CHECK(k3::count_cores({0, 7, 8}, root) == 3);  // nothing is known of 7 and 8
+  fs::remove_all(root);
 }

@@ -95,6 +95,15 @@ class Runner {
     return std::move(*result);
   }
 
+  // Runs a coroutine to its end.
+  template <class Task>
+  void run(const Task& task) {
+    bool done = false;
+    boost::asio::co_spawn(context_, task, [&done](std::exception_ptr) { done = true; });
+    context_.restart();
+    while (!done) context_.run_one();
+  }
+
   // Appends `ids` to `sequence` in chunks and commits; logits of every row: [ids, vocabulary].
   std::vector<float> feed(Sequence& sequence, std::span<const std::int32_t> ids, std::size_t chunk,
                           std::vector<float>* hidden = nullptr) {
