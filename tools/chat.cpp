@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "model/text/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/message_json.hpp"
@@ -70,7 +71,11 @@ class Conversation {
   }
 
   // One turn. After a failure or Ctrl-C the conversation is as before it.
-  int turn(const std::string& text) {
+  // `where` names the message in an error: "line 3", "--once".
+  int turn(const std::string& text, const std::string& where) {
+    if (const auto bad = text::utf8::find_invalid(text)) {
+      return report(where + " is not valid UTF-8, from byte " + std::to_string(*bad + 1) + " on; it was not sent");
+    }
     CatchInterrupt::forget();
     request_.messages.push_back(chat_message("user", text));
     const int code = answer();
@@ -119,6 +124,7 @@ class Conversation {
 int converse(Conversation& conversation, bool terminal) {
   LineReader reader;
   std::string line;
+  std::size_t number = 0;  // of the line
   int worst = exit_ok;
   bool asked_to_leave = false;  // one Ctrl-C at the prompt: the next one leaves
   if (terminal) std::fputs("Ctrl-C stops an answer, Ctrl-D ends the program, /reset forgets what was said.\n", stderr);
@@ -139,12 +145,14 @@ int converse(Conversation& conversation, bool terminal) {
       continue;
     }
     asked_to_leave = false;
+    ++number;
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     if (terminal && line == "/reset") {
       conversation.reset();
       continue;
     }
-    if (const int code = conversation.turn(line); code != exit_ok) worst = code;
+    const std::string where = terminal ? "the message" : "line " + std::to_string(number) + " of standard input";
+    if (const int code = conversation.turn(line, where); code != exit_ok) worst = code;
   }
   if (terminal) std::fputs("\n", stderr);
   // At a terminal the user has seen each failure; a script has only the exit code.
@@ -154,12 +162,15 @@ int converse(Conversation& conversation, bool terminal) {
 int chat(const Flags& flags) {
   const Wakeup wakeup;
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
+  if (const auto bad = text::utf8::find_invalid(flags.system)) {
+    return report("--system is not valid UTF-8, from byte " + std::to_string(*bad + 1) + " on");
+  }
   auto session = open_session(flags.engine);
   if (session.has_error()) return report(session.error());
   // Only from here on: loading can be left with Ctrl-C as any program.
   const CatchInterrupt interrupt(wakeup);
   Conversation conversation(flags, std::move(session).value(), wakeup);
-  if (!flags.once.empty()) return conversation.turn(flags.once);
+  if (!flags.once.empty()) return conversation.turn(flags.once, "--once");
   return converse(conversation, terminal);
 }
 

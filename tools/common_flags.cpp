@@ -68,6 +68,16 @@ CLI::Validator as_think() {
           "{on,off,low,high,max}"};
 }
 
+// May be named, but not be turned off.
+CLI::Validator always_on() {
+  return {[](std::string& value) -> std::string {
+            const std::string given = value;
+            if (auto wrong = on_or_off()(value); !wrong.empty()) return wrong;
+            return value == "true" ? "" : "'" + given + "' is not in this build: products are always exact";
+          },
+          ""};
+}
+
 // A flag that the engine will have: naming it must not look as if it worked.
 void refuse(CLI::App& command, const std::string& flag, const std::string& variable, const std::string& feature) {
   const std::string known_as = variable.empty() ? flag : flag + " (" + variable + ")";
@@ -90,6 +100,28 @@ void refuse_what_is_not_built(CLI::App& command) {
   refuse(command, "--ram-gb", "", "use --expert-gb for the experts; the rest of the model stays in memory whole");
 }
 
+// How experts come into memory.
+void add_reading_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_option("--expert-gb", flags.expert_gb, "memory for experts, in GB; default: what the machine has to spare")
+      ->check(check_finite(0, 1e6, "GB"))
+      ->envname("K3_EXPERT_GB")
+      ->group(engine_group);
+  command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
+      ->check(on_or_off())
+      ->envname("K3_DIRECT")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--pipe", flags.pipe, "read ahead while computing; 0: one expert after the other")
+      ->check(on_or_off())
+      ->envname("K3_PIPE")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--load-threads", flags.load_threads, "reading threads, where the kernel refuses io_uring")
+      ->check(whole_number(1, 64))
+      ->envname("K3_LOAD_THREADS")
+      ->group(engine_group);
+}
+
 }  // namespace
 
 CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
@@ -105,6 +137,19 @@ CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
           "[" + range + "]"};
 }
 
+CLI::Validator on_or_off() {
+  return {[](std::string& value) -> std::string {
+            if (value == "1") value = "true";
+            if (value == "0") value = "false";
+            return value == "true" || value == "false" ? "" : "'" + value + "' is neither 1 (true) nor 0 (false)";
+          },
+          "{0,1}"};
+}
+
+CLI::Option* add_switch(CLI::App& command, const std::string& flag, bool& value, const std::string& what) {
+  return command.add_flag(flag, value, what)->check(on_or_off());
+}
+
 CLI::Error usage_error(const std::string& message) { return {"UsageError", message, exit_usage}; }
 
 void add_model(CLI::App& command, std::string& model) {
@@ -115,10 +160,6 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_model(command, flags.model);
   command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
       ->check(whole_number(1, 1024))
-      ->group(engine_group);
-  command.add_option("--expert-gb", flags.expert_gb, "memory for experts, in GB; default: what the machine has to spare")
-      ->check(check_finite(0, 1e6, "GB"))
-      ->envname("K3_EXPERT_GB")
       ->group(engine_group);
   command
       .add_option("--expert-top-p", flags.expert_top_p,
@@ -139,24 +180,14 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->check(whole_number(1, 1024))
       ->envname("K3_LAYERS")
       ->group(engine_group);
-  command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
-      ->envname("K3_DIRECT")
-      ->capture_default_str()
-      ->group(engine_group);
-  command.add_option("--pipe", flags.pipe, "read ahead while computing; 0: one expert after the other")
-      ->envname("K3_PIPE")
-      ->capture_default_str()
-      ->group(engine_group);
-  command.add_option("--load-threads", flags.load_threads, "reading threads, where the kernel refuses io_uring")
-      ->check(whole_number(1, 64))
-      ->envname("K3_LOAD_THREADS")
-      ->group(engine_group);
   command.add_option("--bits", flags.bits, "precision of the weights that are not experts; auto: as stored")
       ->check(check_bits())
       ->envname("K3_BITS")
       ->capture_default_str()
       ->group(engine_group);
-  command.add_flag("--exact", flags.exact, "float32 arithmetic (K3_IDOT=0); this build always computes so")->group(engine_group);
+  add_switch(command, "--exact", flags.exact, "float32 arithmetic (K3_IDOT=0); this build always computes so")
+      ->check(always_on())
+      ->group(engine_group);
   CLI::callback_t idot = [](const CLI::results_t& values) -> bool {
     if (values.back() == "0") return true;
     throw usage_error("K3_IDOT=" + values.back() + " is not in this build: products are always exact (K3_IDOT=0)");
@@ -167,6 +198,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->envname("K3_ISA")
       ->capture_default_str()
       ->group(engine_group);
+  add_reading_flags(command, flags);
   refuse_what_is_not_built(command);
 }
 

@@ -42,6 +42,10 @@ struct ThinkFlag {
 // Decimal digits only, of that range: CLI11's own conversion reads 010 as eight, and clamps what does not fit.
 CLI::Validator whole_number(std::uint64_t low, std::uint64_t high);
 
+// A switch is on when named alone; `=0` or `=false` turns it off, and what is neither of these nor 1 or true is refused.
+CLI::Validator on_or_off();
+CLI::Option* add_switch(CLI::App& command, const std::string& flag, bool& value, const std::string& what);
+
 void add_model(CLI::App& command, std::string& model);
 // How the model is loaded and run; includes MODEL, and refuses by name the flags whose feature is not in this build.
 void add_engine_flags(CLI::App& command, EngineFlags& flags);

@@ -148,15 +148,16 @@ void add_generate(CLI::App& app, Chosen& chosen) {
       ->check(whole_number(1, 1U << 20));
   add_sampling_flags(*command, flags->sampling);
   add_think_flag(*command, flags->think);
-  command->add_flag("--json", flags->json, "print one object with prompt_ids, ids, text, finish_reason and timings");
+  add_switch(*command, "--json", flags->json, "print one object with prompt_ids, ids, text, finish_reason and timings");
   command->footer(
       "Examples:\n"
       "  k3 generate bundled --prompt 'The capital of France is' --temperature 0\n"
       "  echo '[{\"role\":\"user\",\"content\":\"What is 12+30?\"}]' | k3 generate bundled --messages - --temperature 0");
   command->callback([flags, &chosen] {
     check_ids(flags->ids);
-    if (!flags->think.value.empty() && flags->messages.empty() && std::getenv("K3_THINK") == nullptr) {
-      throw usage_error("--think has no effect without --messages");
+    if (!flags->think.value.empty() && flags->messages.empty()) {
+      if (std::getenv("K3_THINK") == nullptr) throw usage_error("--think has no effect without --messages");
+      std::fputs("k3: warning: K3_THINK is set and has no effect on `k3 generate` without --messages\n", stderr);
     }
     chosen = [flags] { return generate(*flags); };
   });
