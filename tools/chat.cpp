@@ -30,9 +30,10 @@ struct Flags {
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells report it
 constexpr std::size_t longest_line = 16U << 20;
 
-// Lines of standard input by read(2): Ctrl-C has to interrupt the wait, which the buffered readers would retry.
+// Lines of standard input by read(2): Ctrl-C has to end the wait, which the buffered readers would retry.
 class LineReader {
  public:
+  explicit LineReader(const Wakeup& wakeup) : wakeup_(wakeup) {}
   enum class End { line, eof, interrupted };
   End next(std::string& line) {
     for (;;) {
@@ -42,9 +43,11 @@ class LineReader {
         if (line.ends_with('\r')) line.pop_back();
         return End::line;
       }
+      if (CatchInterrupt::seen()) return End::interrupted;
+      if (!wakeup_.wait_readable(STDIN_FILENO)) continue;
       char bytes[4096];
       const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
-      if (got < 0 && errno == EINTR) return End::interrupted;
+      if (got < 0 && errno == EINTR) continue;
       if (got <= 0 || buffer_.size() > longest_line) {
         line = std::exchange(buffer_, {});
         return line.empty() ? End::eof : End::line;
@@ -54,6 +57,7 @@ class LineReader {
   }
 
  private:
+  const Wakeup& wakeup_;
   std::string buffer_;
 };
 
@@ -121,8 +125,8 @@ class Conversation {
   text::ChatRequest request_;
 };
 
-int converse(Conversation& conversation, bool terminal) {
-  LineReader reader;
+int converse(Conversation& conversation, const Wakeup& wakeup, bool terminal) {
+  LineReader reader(wakeup);
   std::string line;
   std::size_t number = 0;  // of the line
   int worst = exit_ok;
@@ -136,9 +140,7 @@ int converse(Conversation& conversation, bool terminal) {
     const LineReader::End end = reader.next(line);
     if (end == LineReader::End::eof) break;
     if (end == LineReader::End::interrupted) {
-      const bool was_interrupt = CatchInterrupt::seen();
       CatchInterrupt::forget();
-      if (!was_interrupt) continue;
       if (asked_to_leave || !terminal) return exit_interrupted;
       asked_to_leave = true;
       std::fputs("\nPress Ctrl-C again to leave.\n", stderr);
@@ -171,7 +173,7 @@ int chat(const Flags& flags) {
   const CatchInterrupt interrupt(wakeup);
   Conversation conversation(flags, std::move(session).value(), wakeup);
   if (!flags.once.empty()) return conversation.turn(flags.once, "--once");
-  return converse(conversation, terminal);
+  return converse(conversation, wakeup, terminal);
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ expect 0 "" "$k3" generate "$work/synth" --ids 1,2,3 --max-tokens 3
 # As many experts a layer as the released model has.
 "$k3" synth "$work/many" --layers 2 --experts 896 --tiny >"$work/out" 2>&1 || { cat "$work/out"; failed=1; }
 expect 0 "clean" "$k3" verify "$work/many" --full
-expect 0 "" "$k3" generate "$work/many" --ids 1,2,3 --max-tokens 3
+expect 0 '"finish_reason":"length"' "$k3" generate "$work/many" --ids 1,2,3 --max-tokens 3 --json
 "$k3" logits "$work/many" --ids 1,2,3,4,5 --out "$work/logits.1" || failed=1
 "$k3" logits "$work/many" --ids 1,2,3,4,5 --out "$work/logits.2" --chunk 2 --expert-gb 0 --threads 1 || failed=1
 same "$(od -An -tx1 "$work/logits.1")" "$(od -An -tx1 "$work/logits.2")" "logits of 896 experts with one slot"
