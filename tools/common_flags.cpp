@@ -206,23 +206,23 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
   command.add_option("--temperature", flags.temperature, "0: always the likeliest token")
       ->check(check_finite(0, 100, "[0,100]"))
       ->envname("COLI_TEMP")
-      ->capture_default_str()
+      ->default_str("1")
       ->group(sampling_group);
   command.add_option("--top-p", flags.top_p, "draw from the fewest tokens that reach this probability")
       ->check(check_above_zero_to_one())
-      ->capture_default_str()
+      ->default_str("1")
       ->group(sampling_group);
   command.add_option("--top-k", flags.top_k, "draw from the K likeliest tokens; 0: from all")
       ->check(whole_number(0, 1U << 20))
-      ->capture_default_str()
+      ->default_str("0")
       ->group(sampling_group);
   command.add_option("--min-p", flags.min_p, "draw only from tokens at least this likely, relative to the likeliest")
       ->check(check_finite(0, 0.999999, "[0,1)"))
-      ->capture_default_str()
+      ->default_str("0")
       ->group(sampling_group);
   command.add_option("--seed", flags.seed, "the same seed gives the same answer")
       ->check(whole_number(0, UINT64_MAX))
-      ->capture_default_str()
+      ->default_str("0")
       ->group(sampling_group);
 }
 
@@ -269,13 +269,13 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   return options;
 }
 
-generation::Sampling sampling(const SamplingFlags& flags) {
-  generation::Sampling out;
-  out.temperature = flags.temperature;
-  out.top_p = flags.top_p;
-  out.top_k = flags.top_k;
-  out.min_p = flags.min_p;
-  out.seed = flags.seed;
+generation::Sampling sampling(const SamplingFlags& flags, generation::Sampling otherwise) {
+  generation::Sampling out = std::move(otherwise);
+  out.temperature = flags.temperature.value_or(out.temperature);
+  out.top_p = flags.top_p.value_or(out.top_p);
+  out.top_k = flags.top_k.value_or(out.top_k);
+  out.min_p = flags.min_p.value_or(out.min_p);
+  out.seed = flags.seed.value_or(out.seed);
   return out;
 }
 

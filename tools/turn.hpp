@@ -23,8 +23,8 @@ class Wakeup {
 
   void notify() const;  // any thread, and signal handlers
   void wait() const;    // until notified; spurious returns are possible
-  // Until `fd` can be read (true) or this is notified (false, which may be spurious). A signal that comes just before is not lost, as
-  // it would be to a read that only signals interrupt.
+  // Until `fd` can be read (true) or this is notified (false, which may be spurious). A signal that comes just before is not lost,
+  // as it would be to a read that only signals interrupt.
   bool wait_readable(int fd) const;
 
  private:

@@ -149,6 +149,37 @@ for extra in "--chunk 1" "--threads 1" "--expert-gb 0" "--pipe 0" "--direct 0" "
   "$k3" generate bundled --messages "$work/request.json" --temperature 0 --json $extra >"$work/two.json" || failed=1
   same "$(sed 's/"timings".*//' "$work/one.json")" "$(sed 's/"timings".*//' "$work/two.json")" "the answer with $extra"
 done
+
+# A request file says what it would say to the server; flags win over it, and what has no effect is named.
+ask() { # ask FIELDS [flags]: the question with these fields, as JSON
+  local fields="$1"
+  shift
+  echo "{\"messages\":[{\"role\":\"user\",\"content\":\"What is the capital of France?\"}],$fields}" |
+    "$k3" generate bundled --messages - --json "$@" 2>"$work/warned" | sed 's/"timings".*//'
+}
+greedy="$(sed 's/"timings".*//' "$work/one.json")"
+same "$greedy" "$(ask '"temperature":0')" "temperature from the file"
+same "$greedy" "$(ask '"temperature":2,"seed":3' --temperature 0)" "--temperature over the file's"
+same "$greedy" "$(ask '"temperature":2,"top_k":1')" "top_k from the file"
+same "$(ask '"temperature":1.7,"seed":5')" "$(ask '"seed":9' --temperature 1.7 --seed 5)" "seed from the file, and over it"
+for field in max_tokens max_completion_tokens; do
+  same '"finish_reason":"length",' "$(ask "\"temperature\":0,\"$field\":3" | grep -o '"finish_reason":"length",')" "$field from the file"
+done
+same "$greedy" "$(ask '"temperature":0,"max_tokens":3' --max-tokens 500)" "--max-tokens over the file's"
+same '"content":"The capital of France is ",' "$(ask '"temperature":0,"stop":["Paris"]' | grep -o '"content":"[^"]*",')" "stop from the file"
+same '"reasoning_content":null,' "$(ask '"temperature":0,"thinking":{"type":"disabled"}' | grep -o '"reasoning_content":null,')" "no thinking"
+grep -q 'the field' "$work/warned" && { echo "FAILED  fields that count are warned of"; failed=1; }
+ask '"temperature":0,"stream":true,"model":"x","mirostat":2,"response_format":{"type":"json_object"}' >/dev/null
+for word in '"mirostat" has no effect' 'response_format is rendered into the prompt but not enforced'; do
+  grep -qF "$word" "$work/warned" || { echo "FAILED  no warning: $word"; failed=1; }
+done
+grep -qE 'stream|model"' "$work/warned" && { echo "FAILED  a warning of the transport: $(cat "$work/warned")"; failed=1; }
+for bad in '"temperature":3' '"max_tokens":0' '"n":2' '"logprobs":true' '"stop":[1]' '"seed":"x"' '"logit_bias":{"99999999":1}' '"tools":3'; do
+  name="${bad%%:*}"
+  echo "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],$bad}" >"$work/bad.json"
+  expect 1 "${name//\"/}" "$k3" generate bundled --messages "$work/bad.json"
+done
+
 first="$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')"
 same "$first" "$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')" "the same seed"
 
