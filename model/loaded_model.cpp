@@ -66,16 +66,6 @@ Result<const kernels::Table*> choose_kernels(const std::string& isa) {
   return bad_option("this machine and build have no such instruction-set tier", "one of " + names, isa);
 }
 
-Result<std::size_t> context_limit(const ModelOptions& options, const checkpoint::Config& config) {
-  if (options.max_context == 0) return config.max_positions;
-  // One token in and one out is the least that is of use.
-  if (options.max_context < 2 || options.max_context > config.max_positions) {
-    return bad_option("maximum context", fmt::format("2 to {}, which the model was made for", config.max_positions),
-                      std::to_string(options.max_context));
-  }
-  return options.max_context;
-}
-
 std::string name_of(const ModelOptions& options) {
   if (!options.id.empty()) return options.id;
   std::error_code ignored;
@@ -90,14 +80,26 @@ ForwardContext LoadedModel::forward_context(experts::ExpertStream& experts) cons
   return {&checkpoint.config(), &weights, kernels, pool.get(), &experts, exact, expert_top_p};
 }
 
+Result<void> check_against(const ModelOptions& options, const checkpoint::Config& config) {
+  // One token in and one out is the least that is of use.
+  if (options.max_context != 0 && (options.max_context < 2 || options.max_context > config.max_positions)) {
+    return bad_option("maximum context", fmt::format("2 to {}, which the model was made for", config.max_positions),
+                      std::to_string(options.max_context));
+  }
+  if (options.layers > config.layers) {
+    return bad_option("layers to run", fmt::format("1 to {}, which the model has", config.layers), std::to_string(options.layers));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   if (const auto checked = check(options); checked.has_error()) return checked.error();
   const auto kernels = choose_kernels(options.isa);
   if (kernels.has_error()) return kernels.error();
   auto checkpoint = checkpoint::Checkpoint::open(options.directory);
   if (checkpoint.has_error()) return checkpoint.error();
-  const auto context = context_limit(options, checkpoint->config());
-  if (context.has_error()) return context.error();
+  if (const auto fits = check_against(options, checkpoint->config()); fits.has_error()) return fits.error();
+  const std::size_t context = options.max_context == 0 ? checkpoint->config().max_positions : options.max_context;
 
   const std::uint64_t available = available_memory();  // before the trunk takes its part
   const unsigned threads = options.threads == 0 ? usable_cores() : options.threads;
@@ -114,7 +116,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   model->expert_top_p = options.expert_top_p;
 
   const checkpoint::Config& config = model->checkpoint.config();
-  const std::uint64_t working = working_memory(config, *context, options.chunk);
+  const std::uint64_t working = working_memory(config, context, options.chunk);
   model->expert_budget_bytes = options.expert_gb < 0 ? expert_budget(available, model->weights.bytes, working)
                                                      : static_cast<std::uint64_t>(options.expert_gb * 1e9);
   const auto gb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };
@@ -127,7 +129,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
     model->stream.queue_depth = 1;  // one read at a time, none ahead of its turn
     model->stream.load_threads = 1;
   }
-  model->info = {name_of(options), *context, config.vocabulary, fingerprint(options, model->checkpoint)};
+  model->info = {name_of(options), context, config.vocabulary, fingerprint(options, model->checkpoint)};
   return model;
 }
 

@@ -30,6 +30,9 @@ struct LoadedModel {
   ForwardContext forward_context(experts::ExpertStream& experts) const;
 };
 
+// Whether the model has what the options ask of it: so long a context, so many layers.
+Result<void> check_against(const ModelOptions& options, const checkpoint::Config& config);
+
 // Opens the checkpoint, reads the trunk on the calling thread's time, chooses kernels and the memory plan. On the heap, because an
 // ExpertStream points into it.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options);

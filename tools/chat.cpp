@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "model/text/utf8.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/message_json.hpp"
@@ -29,9 +30,10 @@ struct Flags {
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells report it
 constexpr std::size_t longest_line = 16U << 20;
 
-// Lines of standard input by read(2): Ctrl-C has to interrupt the wait, which the buffered readers would retry.
+// Lines of standard input by read(2): Ctrl-C has to end the wait, which the buffered readers would retry.
 class LineReader {
  public:
+  explicit LineReader(const Wakeup& wakeup) : wakeup_(wakeup) {}
   enum class End { line, eof, interrupted };
   End next(std::string& line) {
     for (;;) {
@@ -41,9 +43,11 @@ class LineReader {
         if (line.ends_with('\r')) line.pop_back();
         return End::line;
       }
+      if (CatchInterrupt::seen()) return End::interrupted;
+      if (!wakeup_.wait_readable(STDIN_FILENO)) continue;
       char bytes[4096];
       const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
-      if (got < 0 && errno == EINTR) return End::interrupted;
+      if (got < 0 && errno == EINTR) continue;
       if (got <= 0 || buffer_.size() > longest_line) {
         line = std::exchange(buffer_, {});
         return line.empty() ? End::eof : End::line;
@@ -53,6 +57,7 @@ class LineReader {
   }
 
  private:
+  const Wakeup& wakeup_;
   std::string buffer_;
 };
 
@@ -70,7 +75,11 @@ class Conversation {
   }
 
   // One turn. After a failure or Ctrl-C the conversation is as before it.
-  int turn(const std::string& text) {
+  // `where` names the message in an error: "line 3", "--once".
+  int turn(const std::string& text, const std::string& where) {
+    if (const auto bad = text::utf8::find_invalid(text)) {
+      return report(where + " is not valid UTF-8, from byte " + std::to_string(*bad + 1) + " on; it was not sent");
+    }
     CatchInterrupt::forget();
     request_.messages.push_back(chat_message("user", text));
     const int code = answer();
@@ -116,9 +125,10 @@ class Conversation {
   text::ChatRequest request_;
 };
 
-int converse(Conversation& conversation, bool terminal) {
-  LineReader reader;
+int converse(Conversation& conversation, const Wakeup& wakeup, bool terminal) {
+  LineReader reader(wakeup);
   std::string line;
+  std::size_t number = 0;  // of the line
   int worst = exit_ok;
   bool asked_to_leave = false;  // one Ctrl-C at the prompt: the next one leaves
   if (terminal) std::fputs("Ctrl-C stops an answer, Ctrl-D ends the program, /reset forgets what was said.\n", stderr);
@@ -130,21 +140,21 @@ int converse(Conversation& conversation, bool terminal) {
     const LineReader::End end = reader.next(line);
     if (end == LineReader::End::eof) break;
     if (end == LineReader::End::interrupted) {
-      const bool was_interrupt = CatchInterrupt::seen();
       CatchInterrupt::forget();
-      if (!was_interrupt) continue;
       if (asked_to_leave || !terminal) return exit_interrupted;
       asked_to_leave = true;
       std::fputs("\nPress Ctrl-C again to leave.\n", stderr);
       continue;
     }
     asked_to_leave = false;
+    ++number;
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     if (terminal && line == "/reset") {
       conversation.reset();
       continue;
     }
-    if (const int code = conversation.turn(line); code != exit_ok) worst = code;
+    const std::string where = terminal ? "the message" : "line " + std::to_string(number) + " of standard input";
+    if (const int code = conversation.turn(line, where); code != exit_ok) worst = code;
   }
   if (terminal) std::fputs("\n", stderr);
   // At a terminal the user has seen each failure; a script has only the exit code.
@@ -154,13 +164,16 @@ int converse(Conversation& conversation, bool terminal) {
 int chat(const Flags& flags) {
   const Wakeup wakeup;
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
+  if (const auto bad = text::utf8::find_invalid(flags.system)) {
+    return report("--system is not valid UTF-8, from byte " + std::to_string(*bad + 1) + " on");
+  }
   auto session = open_session(flags.engine);
   if (session.has_error()) return report(session.error());
   // Only from here on: loading can be left with Ctrl-C as any program.
   const CatchInterrupt interrupt(wakeup);
   Conversation conversation(flags, std::move(session).value(), wakeup);
-  if (!flags.once.empty()) return conversation.turn(flags.once);
-  return converse(conversation, terminal);
+  if (!flags.once.empty()) return conversation.turn(flags.once, "--once");
+  return converse(conversation, wakeup, terminal);
 }
 
 }  // namespace

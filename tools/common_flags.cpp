@@ -90,6 +90,28 @@ void refuse_what_is_not_built(CLI::App& command) {
   refuse(command, "--ram-gb", "", "use --expert-gb for the experts; the rest of the model stays in memory whole");
 }
 
+// How experts come into memory.
+void add_reading_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_option("--expert-gb", flags.expert_gb, "memory for experts, in GB; default: what the machine has to spare")
+      ->check(check_finite(0, 1e6, "GB"))
+      ->envname("K3_EXPERT_GB")
+      ->group(engine_group);
+  command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
+      ->check(on_or_off())
+      ->envname("K3_DIRECT")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--pipe", flags.pipe, "read ahead while computing; 0: one expert after the other")
+      ->check(on_or_off())
+      ->envname("K3_PIPE")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--load-threads", flags.load_threads, "reading threads, where the kernel refuses io_uring")
+      ->check(whole_number(1, 64))
+      ->envname("K3_LOAD_THREADS")
+      ->group(engine_group);
+}
+
 }  // namespace
 
 CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
@@ -105,6 +127,19 @@ CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
           "[" + range + "]"};
 }
 
+CLI::Validator on_or_off() {
+  return {[](std::string& value) -> std::string {
+            if (value == "1") value = "true";
+            if (value == "0") value = "false";
+            return value == "true" || value == "false" ? "" : "'" + value + "' is neither 1 (true) nor 0 (false)";
+          },
+          "{0,1}"};
+}
+
+CLI::Option* add_switch(CLI::App& command, const std::string& flag, bool& value, const std::string& what) {
+  return command.add_flag(flag, value, what)->check(on_or_off());
+}
+
 CLI::Error usage_error(const std::string& message) { return {"UsageError", message, exit_usage}; }
 
 void add_model(CLI::App& command, std::string& model) {
@@ -115,10 +150,6 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_model(command, flags.model);
   command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
       ->check(whole_number(1, 1024))
-      ->group(engine_group);
-  command.add_option("--expert-gb", flags.expert_gb, "memory for experts, in GB; default: what the machine has to spare")
-      ->check(check_finite(0, 1e6, "GB"))
-      ->envname("K3_EXPERT_GB")
       ->group(engine_group);
   command
       .add_option("--expert-top-p", flags.expert_top_p,
@@ -139,27 +170,17 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->check(whole_number(1, 1024))
       ->envname("K3_LAYERS")
       ->group(engine_group);
-  command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
-      ->envname("K3_DIRECT")
-      ->capture_default_str()
-      ->group(engine_group);
-  command.add_option("--pipe", flags.pipe, "read ahead while computing; 0: one expert after the other")
-      ->envname("K3_PIPE")
-      ->capture_default_str()
-      ->group(engine_group);
-  command.add_option("--load-threads", flags.load_threads, "reading threads, where the kernel refuses io_uring")
-      ->check(whole_number(1, 64))
-      ->envname("K3_LOAD_THREADS")
-      ->group(engine_group);
   command.add_option("--bits", flags.bits, "precision of the weights that are not experts; auto: as stored")
       ->check(check_bits())
       ->envname("K3_BITS")
       ->capture_default_str()
       ->group(engine_group);
-  command.add_flag("--exact", flags.exact, "products of float32 activations (K3_IDOT=0): slower, to compare with")->group(engine_group);
-  CLI::callback_t idot = [&flags](const CLI::results_t& values) -> bool {
+  const CLI::Option* exact =
+      add_switch(command, "--exact", flags.exact, "products of float32 activations (K3_IDOT=0): slower, to compare with")
+          ->group(engine_group);
+  CLI::callback_t idot = [&flags, exact](const CLI::results_t& values) -> bool {
     if (values.back() != "0" && values.back() != "1") throw usage_error("K3_IDOT=" + values.back() + " is neither 0 nor 1");
-    if (values.back() == "0") flags.exact = true;
+    if (exact->count() == 0) flags.exact = values.back() == "0";  // a flag wins over the environment
     return true;
   };
   command.add_option("--idot", idot)->envname("K3_IDOT")->group("");
@@ -168,6 +189,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->envname("K3_ISA")
       ->capture_default_str()
       ->group(engine_group);
+  add_reading_flags(command, flags);
   refuse_what_is_not_built(command);
 }
 
@@ -175,23 +197,23 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
   command.add_option("--temperature", flags.temperature, "0: always the likeliest token")
       ->check(check_finite(0, 100, "[0,100]"))
       ->envname("COLI_TEMP")
-      ->capture_default_str()
+      ->default_str("1")
       ->group(sampling_group);
   command.add_option("--top-p", flags.top_p, "draw from the fewest tokens that reach this probability")
       ->check(check_above_zero_to_one())
-      ->capture_default_str()
+      ->default_str("1")
       ->group(sampling_group);
   command.add_option("--top-k", flags.top_k, "draw from the K likeliest tokens; 0: from all")
       ->check(whole_number(0, 1U << 20))
-      ->capture_default_str()
+      ->default_str("0")
       ->group(sampling_group);
   command.add_option("--min-p", flags.min_p, "draw only from tokens at least this likely, relative to the likeliest")
       ->check(check_finite(0, 0.999999, "[0,1)"))
-      ->capture_default_str()
+      ->default_str("0")
       ->group(sampling_group);
   command.add_option("--seed", flags.seed, "the same seed gives the same answer")
       ->check(whole_number(0, UINT64_MAX))
-      ->capture_default_str()
+      ->default_str("0")
       ->group(sampling_group);
 }
 
@@ -239,13 +261,13 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   return options;
 }
 
-generation::Sampling sampling(const SamplingFlags& flags) {
-  generation::Sampling out;
-  out.temperature = flags.temperature;
-  out.top_p = flags.top_p;
-  out.top_k = flags.top_k;
-  out.min_p = flags.min_p;
-  out.seed = flags.seed;
+generation::Sampling sampling(const SamplingFlags& flags, generation::Sampling otherwise) {
+  generation::Sampling out = std::move(otherwise);
+  out.temperature = flags.temperature.value_or(out.temperature);
+  out.top_p = flags.top_p.value_or(out.top_p);
+  out.top_k = flags.top_k.value_or(out.top_k);
+  out.min_p = flags.min_p.value_or(out.min_p);
+  out.seed = flags.seed.value_or(out.seed);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "model/actor.hpp"
@@ -26,12 +27,11 @@ struct EngineFlags {
   unsigned load_threads = 0;
 };
 
+// Those that were given.
 struct SamplingFlags {
-  float temperature = 1.0F;
-  float top_p = 1.0F;
-  int top_k = 0;
-  float min_p = 0.0F;
-  std::uint64_t seed = 0;
+  std::optional<float> temperature, top_p, min_p;
+  std::optional<int> top_k;
+  std::optional<std::uint64_t> seed;
 };
 
 // "on", "off", "low", "high", "max", or empty: as the request or the model's default says.
@@ -42,6 +42,10 @@ struct ThinkFlag {
 // Decimal digits only, of that range: CLI11's own conversion reads 010 as eight, and clamps what does not fit.
 CLI::Validator whole_number(std::uint64_t low, std::uint64_t high);
 
+// A switch is on when named alone; `=0` or `=false` turns it off, and what is neither of these nor 1 or true is refused.
+CLI::Validator on_or_off();
+CLI::Option* add_switch(CLI::App& command, const std::string& flag, bool& value, const std::string& what);
+
 void add_model(CLI::App& command, std::string& model);
 // How the model is loaded and run; includes MODEL, and refuses by name the flags whose feature is not in this build.
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
@@ -51,7 +55,8 @@ void add_think_flag(CLI::App& command, ThinkFlag& flag);
 // MODEL as the user gave it: a directory, or `bundled` for the small model of the repository.
 Result<std::filesystem::path> find_model(const std::string& model);
 Result<ModelOptions> model_options(const EngineFlags& flags);
-generation::Sampling sampling(const SamplingFlags& flags);
+// What was given wins over `otherwise`.
+generation::Sampling sampling(const SamplingFlags& flags, generation::Sampling otherwise = {});
 
 // "1,2,3" → ids; the error names the part that is no id.
 Result<std::vector<std::int32_t>> parse_ids(const std::string& list);

@@ -5,12 +5,14 @@
 #include <CLI/Validators.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "kernels/kernels.hpp"
 #include "model/actor_memory.hpp"
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/compute_pool.hpp"
+#include "model/loaded_model.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/drive.hpp"
@@ -65,8 +67,7 @@ struct Plan {
 };
 
 Plan print_plan(const checkpoint::Checkpoint& model, const Sizes& sizes, const EngineFlags& flags, std::uint64_t available) {
-  const std::size_t limit = model.config().max_positions;
-  const std::size_t context = flags.max_context == 0 ? limit : std::min(flags.max_context, limit);
+  const std::size_t context = flags.max_context == 0 ? model.config().max_positions : flags.max_context;
   const std::uint64_t working = working_memory(model.config(), context, flags.chunk);
   Plan plan;
   plan.expert_budget =
@@ -100,20 +101,16 @@ void print_forecast(const Sizes& sizes, const Plan& plan, double drive, double m
   fmt::print("  expected       {:.3g} s at best, a bound from bytes alone{}\n", seconds, plan.fits ? "" : ", if it fitted");
 }
 
-int examine(const Flags& flags, std::uint64_t available, double memory) {
-  auto directory = find_model(flags.engine.model);
-  if (directory.has_error()) return report(directory.error());
-  auto model = checkpoint::Checkpoint::open(*directory);
-  if (model.has_error()) return report(model.error());
-  const checkpoint::Config& config = model->config();
-  const Sizes sizes = sizes_of(*model);
-  fmt::print("model            {}\n", directory->string());
+int examine(const checkpoint::Checkpoint& model, const Flags& flags, std::uint64_t available, double memory) {
+  const checkpoint::Config& config = model.config();
+  const Sizes sizes = sizes_of(model);
+  fmt::print("model            {}\n", model.directory().string());
   fmt::print("  layers         {} ({} with experts), {} experts, {} a token\n", config.layers, config.layers - config.dense_layers,
              config.experts, config.experts_per_token);
-  fmt::print("  files          {} shards, {:.3f} GB\n", model->files().size(), gigabytes(sizes.shards));
-  const Plan plan = print_plan(*model, sizes, flags.engine, available);
+  fmt::print("  files          {} shards, {:.3f} GB\n", model.files().size(), gigabytes(sizes.shards));
+  const Plan plan = print_plan(model, sizes, flags.engine, available);
 
-  auto drive = measure_drive(model->files(), flags.seconds);
+  auto drive = measure_drive(model.files(), flags.seconds);
   fmt::print("drive\n");
   double speed = 0;
   if (drive.has_error()) {
@@ -130,11 +127,21 @@ int examine(const Flags& flags, std::uint64_t available, double memory) {
 }
 
 int doctor(const Flags& flags) {
+  // First of all: measuring takes seconds, and a wrong path is told at once.
+  std::optional<checkpoint::Checkpoint> model;
+  if (!flags.engine.model.empty()) {
+    auto options = model_options(flags.engine);
+    if (options.has_error()) return report(options.error());
+    auto opened = checkpoint::Checkpoint::open(options->directory);
+    if (opened.has_error()) return report(opened.error());
+    if (auto fits = check_against(*options, opened->config()); fits.has_error()) return report(fits.error());
+    model.emplace(std::move(opened).value());
+  }
   const std::uint64_t available = available_memory();
   print_machine(available);
   const double memory = measure_memory(flags.engine.threads == 0 ? usable_cores() : flags.engine.threads);
   fmt::print("  memory speed   {:.1f} GB/s\n", memory / 1e9);
-  return flags.engine.model.empty() ? int{exit_ok} : examine(flags, available, memory);
+  return model ? examine(*model, flags, available, memory) : int{exit_ok};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "tools/common_flags.hpp"
 #include "tools/input_output.hpp"
 #include "tools/message_json.hpp"
+#include "tools/request_file.hpp"
 #include "tools/screen.hpp"
 #include "tools/session.hpp"
 
@@ -29,33 +30,25 @@ struct Flags {
 struct Prepared {
   std::vector<text::TokenId> ids;
   generation::AnswerOptions answer;
+  generation::Sampling sampling;
+  std::size_t max_tokens = 0;  // 0: no limit but the context's
 };
 
 Result<Prepared> prepare_chat(const Flags& flags, const text::Tokenizer& tokenizer) {
-  auto text = read_all(flags.messages);
-  if (text.has_error()) return text.error();
-  auto body = json::parse(*text);
-  if (body.has_error()) {
-    Error error = body.error();
-    error.file = flags.messages;
-    return error;
-  }
-  if (body->is_array()) {  // only the messages
-    json::Value wrapped;
-    wrapped.kind = json::Value::Kind::object;
-    wrapped.members.push_back({"messages", std::move(body).value()});
-    body = std::move(wrapped);
-  }
-  auto request = text::read_chat_request(*body);
-  if (request.has_error())
-    return fail(ErrorCode::invalid_argument, flags.messages + ": " + request.error().param + ": " + request.error().message);
-  apply_think(flags.think, *request);
-  auto ids = prompt_of(tokenizer, *request);
+  auto request = read_request_file(flags.messages, tokenizer);
+  if (request.has_error()) return request.error();
+  for (const std::string& warning : request->warnings)
+    std::fprintf(stderr, "k3: warning: %s: %s\n", flags.messages.c_str(), warning.c_str());
+  apply_think(flags.think, request->chat);
+  auto ids = prompt_of(tokenizer, request->chat);
   if (ids.has_error()) return ids.error();
   Prepared out;
   out.ids = std::move(ids).value();
-  out.answer.thinking = request->thinking;
-  out.answer.first_call_index = calls_in(*request);
+  out.answer.thinking = request->chat.thinking;
+  out.answer.stops = std::move(request->stops);
+  out.answer.first_call_index = calls_in(request->chat);
+  out.sampling = sampling(flags.sampling, std::move(request->sampling));
+  out.max_tokens = flags.max_tokens != 0 ? flags.max_tokens : request->max_tokens.value_or(0);
   return out;
 }
 
@@ -63,6 +56,8 @@ Result<Prepared> prepare(const Flags& flags, const text::Tokenizer& tokenizer) {
   if (!flags.messages.empty()) return prepare_chat(flags, tokenizer);
   Prepared out;
   out.answer.plain = true;
+  out.sampling = sampling(flags.sampling);
+  out.max_tokens = flags.max_tokens != 0 ? flags.max_tokens : default_text_tokens;
   Result<std::vector<text::TokenId>> ids = std::vector<text::TokenId>{};
   if (!flags.ids.empty()) {
     ids = parse_ids(flags.ids);
@@ -113,7 +108,6 @@ int generate(const Flags& flags) {
   auto session = open_session(flags.engine);
   if (session.has_error()) return report(session.error());
 
-  const std::size_t max_tokens = flags.max_tokens != 0 || !prepared->answer.plain ? flags.max_tokens : default_text_tokens;
   generation::Answer answer(*session->tokenizer, prepared->answer);
   Screen screen;
   TurnWatcher watcher;
@@ -121,8 +115,8 @@ int generate(const Flags& flags) {
     watcher.event = [&](const Event& event) { screen.event(event); };
     watcher.delta = [&](const text::Delta& delta) { screen.delta(delta); };
   }
-  auto turn = run_turn(*session->model, make_job(*session->tokenizer, prepared->ids, sampling(flags.sampling), max_tokens), answer,
-                       wakeup, watcher);
+  Job job = make_job(*session->tokenizer, prepared->ids, prepared->sampling, prepared->max_tokens);
+  auto turn = run_turn(*session->model, std::move(job), answer, wakeup, watcher);
   if (!flags.json) screen.end();
   if (turn.has_error()) return report(turn.error());
   if (flags.json) {
@@ -148,15 +142,17 @@ void add_generate(CLI::App& app, Chosen& chosen) {
       ->check(whole_number(1, 1U << 20));
   add_sampling_flags(*command, flags->sampling);
   add_think_flag(*command, flags->think);
-  command->add_flag("--json", flags->json, "print one object with prompt_ids, ids, text, finish_reason and timings");
+  add_switch(*command, "--json", flags->json, "print one object with prompt_ids, ids, text, finish_reason and timings");
   command->footer(
+      "A chat request may say what it would say to the server (temperature, max_tokens, stop, tools, ...); flags win over it.\n"
       "Examples:\n"
       "  k3 generate bundled --prompt 'The capital of France is' --temperature 0\n"
       "  echo '[{\"role\":\"user\",\"content\":\"What is 12+30?\"}]' | k3 generate bundled --messages - --temperature 0");
   command->callback([flags, &chosen] {
     check_ids(flags->ids);
-    if (!flags->think.value.empty() && flags->messages.empty() && std::getenv("K3_THINK") == nullptr) {
-      throw usage_error("--think has no effect without --messages");
+    if (!flags->think.value.empty() && flags->messages.empty()) {
+      if (std::getenv("K3_THINK") == nullptr) throw usage_error("--think has no effect without --messages");
+      std::fputs("k3: warning: K3_THINK is set and has no effect on `k3 generate` without --messages\n", stderr);
     }
     chosen = [flags] { return generate(*flags); };
   });

@@ -20,11 +20,11 @@ Result<std::string> read_all(const std::string& path) {
   std::string text;
   char buffer[1 << 16];
   while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, file)) text.append(buffer, got);
-  const bool broken = std::ferror(file) != 0;
+  const int broken = std::ferror(file) != 0 ? errno : 0;
   if (!standard) std::fclose(file);
-  if (broken) {
-    Error error = fail(ErrorCode::io, "cannot read it (is it a directory?)");
-    error.file = path;
+  if (broken != 0) {
+    Error error = fail(ErrorCode::io, std::string("cannot read: ") + std::strerror(broken));
+    error.file = standard ? "standard input" : path;
     return error;
   }
   return text;
@@ -37,7 +37,10 @@ Result<text::Tokenizer> load_tokenizer(const std::string& model) {
 }
 
 Result<void> write_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+  errno = 0;
+  // The flag remembers a write that failed earlier, of which printf's callers take no notice.
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    if (errno == 0) return fail(ErrorCode::io, "cannot write the output");
     return fail(ErrorCode::io, std::string("cannot write the output: ") + std::strerror(errno));
   }
   return {};

@@ -1,17 +1,22 @@
 // The k3 program: picks the command, and turns what it says into an exit code. 0 fine, 1 failed, 2 called wrongly.
+#include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tools/command.hpp"
+#include "tools/environment.hpp"
+#include "tools/input_output.hpp"
 
 namespace k3::cli {
 
@@ -32,8 +37,10 @@ std::vector<std::string> arguments_of(int count, char** values) {
     if (argument == "--direct" || argument == "--pipe") {
       const std::string next = i + 1 < count ? values[i + 1] : "";
       const auto is_value = [&](std::string_view value) { return next == value; };
-      constexpr std::string_view known[] = {"0", "1", "on", "off", "true", "false", "yes", "no"};
-      if (std::none_of(std::begin(known), std::end(known), is_value)) argument += "=1";
+      constexpr std::string_view known[] = {"0", "1", "true", "false"};
+      // A number that is none of them was meant as one, and is refused as such.
+      const bool number = !next.empty() && next.find_first_not_of("-.0123456789") == std::string::npos;
+      if (!number && std::none_of(std::begin(known), std::end(known), is_value)) argument += "=1";
     }
     out.push_back(std::move(argument));
   }
@@ -56,22 +63,8 @@ void describe(CLI::App& app) {
       "  k3 generate bundled --prompt 'Once upon'     continue a text\n"
       "  k3 doctor /models/kimi-k3                    what to expect of this machine with that model\n"
       "\n"
-      "`k3 COMMAND --help` explains a command. Exit codes: 0 fine, 1 failed, 2 called wrongly.");
-}
-
-// If the bad value came from an environment variable, the user has to hear of it: there is no such flag on the line he typed.
-std::string where_from(const CLI::App& app, const std::string& message, const std::vector<std::string>& arguments) {
-  for (const CLI::App* command : app.get_subcommands()) {
-    for (const CLI::Option* option : command->get_options()) {
-      const std::string& variable = option->get_envname();
-      const std::string flag = option->get_name();
-      if (variable.empty() || message.find(flag) == std::string::npos || std::getenv(variable.c_str()) == nullptr) continue;
-      bool typed = false;
-      for (const std::string& argument : arguments) typed = typed || argument == flag || argument.starts_with(flag + "=");
-      if (!typed) return " (from the environment variable " + variable + ")";
-    }
-  }
-  return "";
+      "`k3 COMMAND --help` explains a command. A flag wins over its environment variable; a variable that the command has no flag\n"
+      "for gets a warning. Exit codes: 0 fine, 1 failed, 2 called wrongly.");
 }
 
 int called_wrongly(const CLI::App& app, const CLI::Error& error, const std::vector<std::string>& arguments) {
@@ -94,10 +87,7 @@ int unknown_command(const CLI::App& app, const std::string& name) {
   return exit_usage;
 }
 
-int run(int count, char** values) {
-  CLI::App app("Runs the Kimi K3 language model on this machine.", "k3");
-  Chosen chosen;
-  describe(app);
+void add_commands(CLI::App& app, Chosen& chosen) {
   add_serve(app, chosen);
   add_chat(app, chosen);
   add_generate(app, chosen);
@@ -111,6 +101,28 @@ int run(int count, char** values) {
   add_synth(app, chosen);
   add_not_built(app, "repack", "write a prepared container");
   add_not_built(app, "bench", "measure kernels and reads against this machine's own limits");
+}
+
+// What a command printed may still be on its way; where it cannot be written, the command has failed.
+int printed(int code) {
+  if (code != exit_ok) return code;
+  auto written = write_out("");
+  return written.has_error() ? report(written.error()) : exit_ok;
+}
+
+// --help, --version
+int print_asked(const CLI::App& app, const CLI::Success& asked) {
+  std::ostringstream text;
+  app.exit(asked, text, text);
+  auto written = write_out(text.str());
+  return written.has_error() ? report(written.error()) : exit_ok;
+}
+
+int run(int count, char** values) {
+  CLI::App app("Runs the Kimi K3 language model on this machine.", "k3");
+  Chosen chosen;
+  describe(app);
+  add_commands(app, chosen);
 
   std::vector<std::string> arguments = arguments_of(count, values);
   if (arguments.empty()) {
@@ -119,17 +131,24 @@ int run(int count, char** values) {
   }
   if (!arguments[0].starts_with('-') && !is_command(app, arguments[0])) return unknown_command(app, arguments[0]);
   try {
+    const OtherVariables others(app, arguments[0]);
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // the parser takes them from the back
-  } catch (const CLI::Success& asked) {                                         // --help, --version
-    app.exit(asked);
-    return exit_ok;
+    for (const std::string& warning : others.warnings()) std::fprintf(stderr, "k3: warning: %s\n", warning.c_str());
+    return printed(chosen());
+  } catch (const CLI::Success& asked) {
+    return print_asked(app, asked);
   } catch (const CLI::Error& error) {
     return called_wrongly(app, error, arguments);
   }
-  try {
-    return chosen();
-  } catch (const CLI::Error& error) {
-    return called_wrongly(app, error, arguments);
+}
+
+// A standard stream that is closed would give its number to the next file opened, which then received what was meant for the
+// stream. So each gets one that refuses: a read of an empty output, a write to an input.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number is the stream's, since those below it are taken.
+    [[maybe_unused]] const int taken = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
@@ -137,6 +156,7 @@ int run(int count, char** values) {
 }  // namespace k3::cli
 
 int main(int count, char** values) {
+  k3::cli::occupy_closed_streams();
   try {
     // Standard output is for results: the library would log there.
     spdlog::set_default_logger(spdlog::stderr_color_mt("k3"));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tools/command.hpp"
+#include "tools/common_flags.hpp"
 #include "tools/session.hpp"
 
 namespace k3::cli {
@@ -35,7 +36,7 @@ void add_synth(CLI::App& app, Chosen& chosen) {
   command->add_option("DIR", flags->directory, "where to; made if need be, must be empty")->required();
   command->add_option("--layers", flags->options.layers, "layers")->required()->check(whole_number(1, 1024));
   command->add_option("--experts", flags->options.experts, "experts a layer")->required()->check(whole_number(1, 65536));
-  command->add_flag("--tiny", flags->options.tiny, "widths of a few dozen instead of the released ones");
+  add_switch(*command, "--tiny", flags->options.tiny, "widths of a few dozen instead of the released ones");
   command->add_option("--vocab", flags->options.vocabulary, "entries of the vocabulary; default: as released, or 512 with --tiny")
       ->check(whole_number(512, 1U << 22));
   command->add_option("--seed", flags->options.seed, "another seed, other bytes")

@@ -65,7 +65,8 @@ void add_tokenize(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("tokenize", "JSON strings, one a line, to token ids");
   add_model(*command, flags->model);
-  command->add_flag("--special", flags->special, "recognise reserved tokens such as <|open|>; without it they are ordinary text");
+  add_switch(*command, "--special", flags->special,
+             "recognise reserved tokens such as <|open|>; without it they are ordinary text");
   command->footer("Example:\n  echo '\"hello\"' | k3 tokenize bundled");
   command->callback([flags, &chosen] { chosen = [flags] { return tokenize(flags->model, flags->special); }; });
 }

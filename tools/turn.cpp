@@ -1,5 +1,6 @@
 #include "tools/turn.hpp"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -50,10 +51,18 @@ void Wakeup::wait() const {
   [[maybe_unused]] const auto got = ::read(fd_, &count, sizeof count);
 }
 
+bool Wakeup::wait_readable(int fd) const {
+  pollfd both[] = {{fd, POLLIN, 0}, {fd_, POLLIN, 0}};
+  if (::poll(both, 2, -1) < 0) return false;  // a signal, whose flag the caller looks at
+  if (both[1].revents == 0) return true;
+  wait();
+  return false;
+}
+
 CatchInterrupt::CatchInterrupt(const Wakeup& wakeup) {
   interrupt_wakes.store(&wakeup);
   struct sigaction action{};
-  action.sa_handler = on_interrupt;  // without SA_RESTART: a read from the terminal has to return
+  action.sa_handler = on_interrupt;
   ::sigaction(SIGINT, &action, &before_);
 }
 

@@ -23,13 +23,15 @@ class Wakeup {
 
   void notify() const;  // any thread, and signal handlers
   void wait() const;    // until notified; spurious returns are possible
+  // Until `fd` can be read (true) or this is notified (false, which may be spurious). A signal that comes just before is not lost,
+  // as it would be to a read that only signals interrupt.
+  bool wait_readable(int fd) const;
 
  private:
   int fd_ = -1;
 };
 
-// While this lives, Ctrl-C sets a flag (and wakes) instead of ending the program. The kernel gives a signal that is meant for the
-// whole process to its main thread first, so a read of that thread is what gets interrupted.
+// While this lives, Ctrl-C sets a flag (and wakes) instead of ending the program.
 class CatchInterrupt {
  public:
   explicit CatchInterrupt(const Wakeup& wakeup);

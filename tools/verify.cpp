@@ -45,7 +45,7 @@ void add_verify(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("verify", "check a checkpoint: index, headers and sizes, on demand every byte");
   add_model(*command, flags->model);
-  command->add_flag("--full", flags->full, "read all data, and find values that no released tensor holds");
+  add_switch(*command, "--full", flags->full, "read all data, and find values that no released tensor holds");
   command->add_option("--threads", flags->threads, "readers; default: one a core")->check(whole_number(1, 1024));
   command->footer("Examples:\n  k3 verify /models/kimi-k3\n  k3 verify /models/kimi-k3 --full");
   command->callback([flags, &chosen] { chosen = [flags] { return verify(*flags); }; });

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/actor/support.hpp"
+#include "tests/passing_stream.hpp"
 
 using namespace k3;
 using namespace k3::actor_test;
@@ -21,37 +22,25 @@ struct CancelAt {
   }
 };
 
-// Passes everything on, except while it is told to fail.
-class FaultyStream : public experts::ExpertStream {
+// Fails while it is told to.
+class FaultyStream final : public test::PassingStream {
  public:
   enum class Fault { none, error, exception };
 
   FaultyStream(std::unique_ptr<ExpertStream> inner, const std::atomic<Fault>& fault, const std::atomic<int>& after)
-      : inner_(std::move(inner)), fault_(fault), after_(after) {}
+      : PassingStream(std::move(inner)), fault_(fault), after_(after) {}
 
-  void request(std::span<const experts::ExpertKey> keys) override { inner_->request(keys); }
   boost::asio::awaitable<Result<experts::Lease>> acquire(experts::ExpertKey key, std::stop_token stop) override {
     if (fault_ != Fault::none && ++acquired_ > after_) {
       acquired_ = 0;
       if (fault_ == Fault::exception) throw std::bad_alloc();
       co_return fail(ErrorCode::io, "the drive is gone");
     }
-    Result<experts::Lease> lease = co_await inner_->acquire(key, stop);
+    Result<experts::Lease> lease = co_await inner().acquire(key, stop);
     co_return lease;
   }
-  bool ready(experts::ExpertKey key) const override { return inner_->ready(key); }
-  void reap() override { inner_->reap(); }
-  boost::asio::awaitable<void> drain() override { co_await inner_->drain(); }
-  experts::StreamCounters counters() const override { return inner_->counters(); }
-  std::size_t slots() const override { return inner_->slots(); }
-  std::size_t in_flight() const override { return inner_->in_flight(); }
-  std::string_view backend() const override { return inner_->backend(); }
-
- protected:
-  void release(std::size_t) override { FAIL("leases are the inner stream's"); }
 
  private:
-  std::unique_ptr<ExpertStream> inner_;
   const std::atomic<Fault>& fault_;
   const std::atomic<int>& after_;
   int acquired_ = 0;

@@ -59,7 +59,72 @@ for variable in K3_MLA_BITS K3_HEAD_BITS K3_DIRS K3_MMAP K3_VK K3_VK_GB K3_VK_UP
 done
 for bits in 4 8 32; do expect 2 "'$bits' is not in this build" "$k3" serve bundled --bits "$bits"; done
 expect 2 "K3_BITS" env K3_BITS=8 "$k3" serve bundled
-expect 2 "K3_IDOT" env K3_IDOT=1 "$k3" serve bundled
+expect 2 "K3_IDOT" env K3_IDOT=2 "$k3" serve bundled
+
+
+# Switches are on or off and nothing else, by flag and by variable.
+for switch in --direct --pipe --exact --json; do
+  for value in 2 -1 yes 00; do expect 2 "$switch: '$value' is neither" "$k3" generate bundled --prompt x "$switch=$value"; done
+  for value in 1 true; do expect 0 "" "$k3" generate bundled --prompt x --max-tokens 1 "$switch=$value"; done
+done
+for switch in --direct --pipe; do
+  expect 2 "$switch: '2' is neither" "$k3" generate bundled --prompt x "$switch" 2
+  for value in 0 false; do expect 0 "" "$k3" generate bundled --prompt x --max-tokens 1 "$switch" "$value"; done
+done
+expect 2 "--full: '2' is neither" "$k3" verify bundled --full=2
+expect 2 "--special: 'x' is neither" "$k3" tokenize bundled --special=x
+expect 2 "--tiny: '3' is neither" "$k3" synth "$work/never" --layers 2 --experts 8 --tiny=3
+expect 0 "sizes and headers only" "$k3" verify bundled --full=0
+for variable in K3_DIRECT K3_PIPE; do
+  expect 2 "$variable" env "$variable=2" "$k3" generate bundled --prompt x
+  expect 0 "" env "$variable=0" "$k3" generate bundled --prompt x --max-tokens 1
+done
+expect 2 "K3_IDOT" env K3_IDOT=2 "$k3" generate bundled --prompt x
+
+# A variable whose value is wrong is named whatever the command, unless a flag wins over it; a good one that the command cannot honour is
+# named in a warning.
+bad_variables="K3_BITS=3 K3_EXPERT_GB=-1 K3_DIRECT=2 K3_PIPE=x K3_LOAD_THREADS=0 K3_TOPP=2 K3_CHUNK=0x K3_THINK=much K3_MAXT=0 K3_LAYERS=0 \
+COLI_TEMP=hot K3_IDOT=1 K3_VK=1 K3_MLA_BITS=8"
+for setting in $bad_variables; do
+  for command in "verify bundled" "tokenize bundled" "serve bundled" "synth $work/never --layers 2 --experts 8"; do
+    # shellcheck disable=SC2086
+    expect 2 "${setting%%=*}" env "$setting" "$k3" $command
+  done
+done
+expect 0 "" env K3_CHUNK=many "$k3" generate bundled --prompt x --max-tokens 1 --chunk 4
+good_variables="K3_BITS=16 K3_EXPERT_GB=1 K3_DIRECT=1 K3_PIPE=1 K3_LOAD_THREADS=2 K3_TOPP=1 K3_CHUNK=8 K3_THINK=off K3_MAXT=64 K3_LAYERS=2 \
+K3_TRACE=f K3_X0=f COLI_TEMP=0 K3_IDOT=0"
+for setting in $good_variables; do
+  expect 0 "warning: ${setting%%=*} is set and has no effect on" env "$setting" "$k3" verify bundled
+done
+for variable in K3_X0 K3_TRACE; do
+  expect 0 "warning: $variable" env "$variable=f" "$k3" generate bundled --prompt x --max-tokens 1
+  expect 0 "warning: $variable" env "$variable=f" "$k3" chat bundled --once hi --max-tokens 1
+done
+expect 1 "/nowhere" env K3_X0=/nowhere "$k3" logits bundled --ids 1 --out "$work/logits"
+expect 0 "K3_THINK" env K3_THINK=low "$k3" generate bundled --prompt x --max-tokens 1
+same "" "$(env K3_CHUNK=8 COLI_TEMP=0 "$k3" generate bundled --prompt x --max-tokens 1 2>&1 >/dev/null)" "stderr with variables that count"
+
+for command in "generate bundled --prompt x" "chat bundled --once hi" "logits bundled --ids 1 --out $work/logits" "doctor bundled"; do
+  # shellcheck disable=SC2086
+  expect 1 "expected 1 to 8, which the model has, got 9" "$k3" $command --layers 9
+done
+expect 0 "" "$k3" generate bundled --prompt x --max-tokens 1 --layers 8
+
+# What cannot be written is a failure: to a full disk, to a closed stream. Nor may a file opened later take the closed stream's place.
+for command in --help --version "generate --help" "verify bundled" "verify bundled --full" doctor "doctor bundled --seconds 0.1" \
+  "synth $work/full --layers 2 --experts 8 --tiny" \
+  "generate bundled --prompt x --max-tokens 1" "generate bundled --prompt x --max-tokens 1 --json" "chat bundled --once hi"; do
+  rm -rf "$work/full"
+  expect 1 "cannot write the output" bash -c "'$k3' $command >/dev/full"
+  rm -rf "$work/full"
+  expect 1 "cannot write the output" bash -c "'$k3' $command >&-"
+done
+expect 1 "cannot write the output" bash -c "echo '\"a\"' | '$k3' tokenize bundled >/dev/full"
+"$k3" logits bundled --ids 1,2 --out "$work/logits.1" || failed=1
+"$k3" logits bundled --ids 1,2 --out "$work/logits.2" <&- >&- || failed=1
+same "$(od -An -tx1 "$work/logits.1")" "$(od -An -tx1 "$work/logits.2")" "logits with closed streams"
+expect 1 "Bad file descriptor" bash -c "'$k3' render bundled <&-"
 
 expect 1 "no directory" "$k3" tokenize /nowhere/at/all
 expect 1 "line 1" bash -c "echo '[' | '$k3' tokenize bundled"
@@ -83,6 +148,37 @@ for extra in "--chunk 1" "--threads 1" "--expert-gb 0" "--pipe 0" "--direct 0" "
   "$k3" generate bundled --messages "$work/request.json" --temperature 0 --json $extra >"$work/two.json" || failed=1
   same "$(sed 's/"timings".*//' "$work/one.json")" "$(sed 's/"timings".*//' "$work/two.json")" "the answer with $extra"
 done
+
+# A request file says what it would say to the server; flags win over it, and what has no effect is named.
+ask() { # ask FIELDS [flags]: the question with these fields, as JSON
+  local fields="$1"
+  shift
+  echo "{\"messages\":[{\"role\":\"user\",\"content\":\"What is the capital of France?\"}],$fields}" |
+    "$k3" generate bundled --messages - --json "$@" 2>"$work/warned" | sed 's/"timings".*//'
+}
+greedy="$(sed 's/"timings".*//' "$work/one.json")"
+same "$greedy" "$(ask '"temperature":0')" "temperature from the file"
+same "$greedy" "$(ask '"temperature":2,"seed":3' --temperature 0)" "--temperature over the file's"
+same "$greedy" "$(ask '"temperature":2,"top_k":1')" "top_k from the file"
+same "$(ask '"temperature":1.7,"seed":5')" "$(ask '"seed":9' --temperature 1.7 --seed 5)" "seed from the file, and over it"
+for field in max_tokens max_completion_tokens; do
+  same '"finish_reason":"length",' "$(ask "\"temperature\":0,\"$field\":3" | grep -o '"finish_reason":"length",')" "$field from the file"
+done
+same "$greedy" "$(ask '"temperature":0,"max_tokens":3' --max-tokens 500)" "--max-tokens over the file's"
+same '"content":"The capital of France is ",' "$(ask '"temperature":0,"stop":["Paris"]' | grep -o '"content":"[^"]*",')" "stop from the file"
+same '"reasoning_content":null,' "$(ask '"temperature":0,"thinking":{"type":"disabled"}' | grep -o '"reasoning_content":null,')" "no thinking"
+grep -q 'the field' "$work/warned" && { echo "FAILED  fields that count are warned of"; failed=1; }
+ask '"temperature":0,"stream":true,"model":"x","mirostat":2,"response_format":{"type":"json_object"}' >/dev/null
+for word in '"mirostat" has no effect' 'response_format is rendered into the prompt but not enforced'; do
+  grep -qF "$word" "$work/warned" || { echo "FAILED  no warning: $word"; failed=1; }
+done
+grep -qE 'stream|model"' "$work/warned" && { echo "FAILED  a warning of the transport: $(cat "$work/warned")"; failed=1; }
+for bad in '"temperature":3' '"max_tokens":0' '"n":2' '"logprobs":true' '"stop":[1]' '"seed":"x"' '"logit_bias":{"99999999":1}' '"tools":3'; do
+  name="${bad%%:*}"
+  echo "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],$bad}" >"$work/bad.json"
+  expect 1 "${name//\"/}" "$k3" generate bundled --messages "$work/bad.json"
+done
+
 first="$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')"
 same "$first" "$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')" "the same seed"
 
@@ -91,15 +187,37 @@ same "$("$k3" chat bundled --once 'What is the capital of France?' --temperature
   "$(echo 'What is the capital of France?' | "$k3" chat bundled --temperature 0 2>/dev/null)" "a piped message"
 turns="$(printf 'My pet is a panda.\nWhat pet do I have?\n' | "$k3" chat bundled --temperature 0 --think off 2>/dev/null)"
 [[ "$turns" == *panda* ]] || { echo "FAILED  the second turn does not know the first: $turns"; failed=1; }
+
+# A message that is no text is reported by its line, and the next one is answered.
+printf 'What is 1+1?\n\n\xff bad\nWhat is the capital of France?\n' >"$work/lines"
+expect 1 "line 3 of standard input is not valid UTF-8" bash -c "'$k3' chat bundled --temperature 0 <'$work/lines'"
+grep -q Paris "$work/out" || { echo "FAILED  the message after a bad one is not answered"; failed=1; }
+printf 'What is the capital of France?\ncut short \xf0\x9f' >"$work/lines"
+expect 1 "line 2 of standard input is not valid UTF-8, from byte 11" bash -c "'$k3' chat bundled --temperature 0 <'$work/lines'"
+expect 1 "--once is not valid UTF-8" "$k3" chat bundled --once $'\xff'
+expect 1 "--system is not valid UTF-8" "$k3" chat bundled --system $'a\xff' --once hi
+
 expect 1 "context" "$k3" chat bundled --once 'What is the capital of France?' --max-context 8
 
 expect 0 "kernels" "$k3" doctor
+expect 1 "no directory" "$k3" doctor /nowhere/at/all
+grep -q "memory speed" "$work/out" && { echo "FAILED  doctor measures before it looks at the path"; failed=1; }
+mkdir "$work/empty"
+expect 1 "config.json" "$k3" doctor "$work/empty"
 expect 0 "a token" "$k3" doctor bundled --seconds 0.2
 expect 0 "" "$k3" verify bundled --full
 
 "$k3" synth "$work/synth" --layers 4 --experts 8 --tiny --seed 3 >"$work/out" 2>&1 || { cat "$work/out"; failed=1; }
 expect 0 "" "$k3" verify "$work/synth" --full
 expect 0 "" "$k3" generate "$work/synth" --ids 1,2,3 --max-tokens 3
+
+# As many experts a layer as the released model has.
+"$k3" synth "$work/many" --layers 2 --experts 896 --tiny >"$work/out" 2>&1 || { cat "$work/out"; failed=1; }
+expect 0 "clean" "$k3" verify "$work/many" --full
+expect 0 '"finish_reason":"length"' "$k3" generate "$work/many" --ids 1,2,3 --max-tokens 3 --json
+"$k3" logits "$work/many" --ids 1,2,3,4,5 --out "$work/logits.1" || failed=1
+"$k3" logits "$work/many" --ids 1,2,3,4,5 --out "$work/logits.2" --chunk 2 --expert-gb 0 --threads 1 || failed=1
+same "$(od -An -tx1 "$work/logits.1")" "$(od -An -tx1 "$work/logits.2")" "logits of 896 experts with one slot"
 
 echo "$checked checks of the command line"
 exit "$failed"

@@ -4,13 +4,13 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/forward.hpp"
+#include "tests/passing_stream.hpp"
 
 namespace k3::test {
 
@@ -38,29 +38,17 @@ struct RunnerOptions {
   std::optional<experts::ExpertKey> lost;  // reading this expert fails
 };
 
-// Passes everything on, except that one expert cannot be read.
-class LossyStream : public experts::ExpertStream {
+// One expert cannot be read.
+class LossyStream final : public PassingStream {
  public:
-  LossyStream(std::unique_ptr<ExpertStream> inner, experts::ExpertKey lost) : inner_(std::move(inner)), lost_(lost) {}
-  void request(std::span<const experts::ExpertKey> keys) override { inner_->request(keys); }
+  LossyStream(std::unique_ptr<ExpertStream> inner, experts::ExpertKey lost) : PassingStream(std::move(inner)), lost_(lost) {}
   boost::asio::awaitable<Result<experts::Lease>> acquire(experts::ExpertKey key, std::stop_token stop) override {
     if (key == lost_) co_return fail(ErrorCode::io, "the drive has lost this expert");
-    Result<experts::Lease> lease = co_await inner_->acquire(key, stop);
+    Result<experts::Lease> lease = co_await inner().acquire(key, stop);
     co_return lease;
   }
-  bool ready(experts::ExpertKey key) const override { return inner_->ready(key); }
-  void reap() override { inner_->reap(); }
-  boost::asio::awaitable<void> drain() override { co_await inner_->drain(); }
-  experts::StreamCounters counters() const override { return inner_->counters(); }
-  std::size_t slots() const override { return inner_->slots(); }
-  std::size_t in_flight() const override { return inner_->in_flight(); }
-  std::string_view backend() const override { return inner_->backend(); }
-
- protected:
-  void release(std::size_t) override { std::abort(); }  // leases are the inner stream's
 
  private:
-  std::unique_ptr<ExpertStream> inner_;
   const experts::ExpertKey lost_;
 };
 

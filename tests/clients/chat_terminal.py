@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+"""chat_terminal.py K3: `k3 chat` at a terminal. An answer; an answer stopped by Ctrl-C in its middle, after which the program goes on as if that
+turn had not been; Ctrl-C at the prompt; /reset; Ctrl-D. Only a hang meets the clock."""
+import os
+import pty
+import re
+import select
+import signal
+import sys
+import termios
+
+K3 = sys.argv[1]
+PATIENCE = 300  # seconds without a sign of life
+LONG = "Count 1 to 60."
+PROMPT = "> \x1b[0m"  # as it ends on the screen
+
+
+class Terminal:
+    """The program at one end of a pseudo-terminal, whose other end this is. Both its outputs go there, as they would for a person."""
+
+    def __init__(self):
+        self.screen = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            # The slowest kernels on one thread: an answer lasts long enough to be interrupted.
+            os.execv(K3, [K3, "chat", "bundled", "--temperature", "0", "--isa", "scalar", "--threads", "1", "--expert-gb", "0"])
+        settings = termios.tcgetattr(self.fd)
+        settings[3] &= ~termios.ECHO  # what is typed would be found on the screen as if it had been answered
+        termios.tcsetattr(self.fd, termios.TCSANOW, settings)
+
+    def type(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def until(self, found):
+        """Reads on until `found`, a text or a test of the screen; returns what stood on the screen and takes it off."""
+        holds = found if callable(found) else lambda screen: found in screen
+        while not holds(self.screen):
+            ready, _, _ = select.select([self.fd], [], [], PATIENCE)
+            data = b""
+            if ready:
+                try:
+                    data = os.read(self.fd, 65536)
+                except OSError:  # the program has ended
+                    pass
+            if not data:
+                self.give_up(f"no {found!r} on the screen: {self.screen!r}")
+            self.screen += data.decode(errors="replace")
+        seen, self.screen = self.screen, ""
+        return seen
+
+    def ask(self, text):
+        self.type(text + "\n")
+        return self.until(PROMPT)
+
+    def give_up(self, why):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        sys.exit("FAILED: " + why)
+
+    def end(self):
+        """The exit code, after everything it still had to say."""
+        while True:
+            ready, _, _ = select.select([self.fd], [], [], PATIENCE)
+            if not ready:
+                self.give_up("it does not end")
+            try:
+                if not os.read(self.fd, 65536):
+                    break
+            except OSError:
+                break
+        _, status = os.waitpid(self.pid, 0)
+        return os.waitstatus_to_exitcode(status)
+
+
+def check(holds, what):
+    if not holds:
+        sys.exit("FAILED: " + what)
+    print("ok      " + what, flush=True)
+
+
+def whole_answer():
+    """What the long question is answered where nobody stops it."""
+    chat = Terminal()
+    chat.until(PROMPT)
+    answer = chat.ask(LONG)
+    chat.type("\x04")
+    check(chat.end() == 0, "Ctrl-D ends the program well")
+    return answer
+
+
+def stopped_answer(whole):
+    chat = Terminal()
+    chat.until(PROMPT)
+    check("Paris" in chat.ask("What is the capital of France?"), "a question is answered")
+    chat.type(LONG + "\n")
+    begun = chat.until(lambda screen: re.search(r"\b2\b", screen))
+    chat.type("\x03")
+    rest = chat.until(PROMPT)
+    check("stopped" in rest, "Ctrl-C stops an answer, and says so")
+    check(len(begun + rest) < len(whole), "the rest of a stopped answer does not come")
+    check("Paris" in chat.ask("What is the capital of France?"), "the next question is answered")
+    return chat
+
+
+def interrupts_at_the_prompt(chat):
+    chat.type("\x03")
+    check("again" in chat.until(PROMPT), "Ctrl-C at the prompt asks for a second one")
+    check("stopped" not in chat.ask("What is 1+1?"), "a question between two Ctrl-C is answered")
+    chat.ask("My pet is a panda.")
+    chat.ask("/reset")
+    check("panda" not in chat.ask("What pet do I have?"), "/reset forgets what was said")
+    chat.type("\x03")
+    chat.until(PROMPT)
+    chat.type("\x03")
+    check(chat.end() == 130, "two Ctrl-C in a row at the prompt end the program, with a shell's code for it")
+
+
+interrupts_at_the_prompt(stopped_answer(whole_answer()))
