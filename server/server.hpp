@@ -13,7 +13,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,8 @@ struct ServerOptions {
   std::chrono::milliseconds drain_deadline{30'000};  // running answers may finish within it
   bool log_requests = true;                          // a line per request, without bodies, to spdlog's default logger
   Limits limits{};
+  // A seam for tests: called by the worker before it goes through a large body, with a token that says that nobody waits any more.
+  std::function<void(const std::stop_token&)> before_large_body{};
 };
 
 class Server {

@@ -10,7 +10,7 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "server/app.hpp"
-#include "server/job_run.hpp"
+#include "server/client_wait.hpp"
 #include "server/router.hpp"
 
 namespace k3::server {

@@ -34,7 +34,7 @@ struct RequestError {
   std::string message;
   std::string param;  // e.g. "messages[2].role"
 };
-boost::system::result<ChatRequest, RequestError> read_chat_request(const json::Value& body);
+boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body);
 
 // Stricter than the template, as hosted endpoints are: every tool message needs `tool_call_id`; a bare `name` is not enough.
 std::optional<RequestError> check_tool_call_ids(const ChatRequest& request);

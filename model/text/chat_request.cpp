@@ -142,11 +142,11 @@ RequestFailure check_names(const ChatRequest& request) {
   return {};
 }
 
-RequestFailure read_messages(const json::Value& body, ChatRequest& out) {
-  const json::Value* messages = present(body, "messages");
+RequestFailure read_messages(json::Value& body, ChatRequest& out) {
+  json::Value* messages = body.find("messages");
   if (!messages || !messages->is_array()) return RequestError{"must be an array", "messages"};
   if (messages->items.empty()) return RequestError{"must not be empty", "messages"};
-  out.messages = messages->items;
+  out.messages = std::move(messages->items);  // they may be most of a large body
   for (std::size_t i = 0; i < out.messages.size(); ++i) {
     if (auto failure = read_message(out.messages[i], indexed("messages", i))) return failure;
   }
@@ -165,7 +165,7 @@ RequestFailure read_tools(const json::Value& body, ChatRequest& out) {
 
 }  // namespace
 
-boost::system::result<ChatRequest, RequestError> read_chat_request(const json::Value& body) {
+boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body) {
   if (!body.is_object()) return RequestError{"the request must be a JSON object", ""};
   ChatRequest request;
   if (auto failure = read_messages(body, request)) return *failure;
