@@ -116,13 +116,14 @@ void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& 
 std::optional<ApiError> fit_context(AnswerPlan& plan, const ModelInfo& info) {
   const std::size_t prompt = plan.job.prompt.size();
   if (prompt >= info.context_limit) {
+    const std::string what = plan.chat ? "messages" : "prompt";
     // Agents look for this wording to know that they must shorten the conversation.
     return ApiError{
         .status = 400,
-        .message = fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens. "
-                               "Please reduce the length of the messages.",
-                               info.context_limit, prompt),
-        .param = plan.chat ? "messages" : "prompt",
+        .message = fmt::format("This model's maximum context length is {} tokens. However, your {} resulted in {} tokens. "
+                               "Please reduce the length of the {}.",
+                               info.context_limit, what, prompt, what),
+        .param = what,
         .code = "context_length_exceeded",
         .details = {{"n_ctx", static_cast<std::int64_t>(info.context_limit)},
                     {"n_prompt_tokens", static_cast<std::int64_t>(prompt)}}};

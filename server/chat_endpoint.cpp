@@ -33,6 +33,7 @@ std::vector<std::string> unenforced(const text::ChatRequest& request) {
   if (request.tool_choice == text::ToolChoice::required) {
     warnings.emplace_back("tool_choice is rendered into the prompt but not enforced");
   }
+  if (!request.parallel_calls) warnings.emplace_back("parallel_tool_calls: false is not enforced");
   return warnings;
 }
 

@@ -29,6 +29,8 @@ std::string_view reason(unsigned status) {
       return "Request Timeout";
     case 413:
       return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 417:
       return "Expectation Failed";
     case 429:
@@ -56,6 +58,8 @@ std::string_view error_type(unsigned status) {
       return "not_found_error";
     case 429:
       return "rate_limit_error";
+    case 505:
+      return "invalid_request_error";  // the request is to change, not the server
     default:
       return status >= 500 ? "server_error" : "invalid_request_error";
   }

@@ -24,6 +24,11 @@ constexpr std::chrono::milliseconds kLastWords{1000};
 
 Error io_error(std::string what, const error_code& error) { return fail(ErrorCode::io, std::move(what) + ": " + error.message()); }
 
+bool is_ignored(int signal) {
+  struct sigaction action{};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 struct Server::State {
@@ -220,11 +225,13 @@ int run_until_signal(Server& server) {
     error_code ignored;
     state.signals.add(SIGTERM, ignored);
     state.signals.add(SIGINT, ignored);
+    // A terminal that closes. Whoever started this with nohup wants it to outlive the terminal.
+    if (!is_ignored(SIGHUP)) state.signals.add(SIGHUP, ignored);
     state.signals.async_wait([&state](const error_code& error, int signal) {
       if (error) return;
       spdlog::info("signal {}: draining for at most {} ms", signal, state.app.options.drain_deadline.count());
       error_code cleared;
-      state.signals.clear(cleared);  // gives both signals their default action back
+      state.signals.clear(cleared);  // gives the signals their default action back
       state.begin_drain(state.app.options.drain_deadline);
     });
   });

@@ -6,7 +6,8 @@
 //   fmt::print("listening on {}\n", (*server)->url());
 //   auto actor = Actor::start(...);                 // slow
 //   (*server)->set_model(std::move(actor), std::move(tokenizer));
-//   return run_until_signal(**server);              // first SIGTERM/SIGINT drains and returns 0; a second one kills the process
+//   return run_until_signal(**server);              // first SIGTERM/SIGINT/SIGHUP drains and returns 0; a second one kills the
+//   process
 //
 // Destroy the Server before (or together with) what it was given; it keeps shared ownership of both.
 #pragma once
@@ -70,9 +71,9 @@ class Server {
   std::unique_ptr<State> state_;
 };
 
-// Blocks until SIGTERM or SIGINT has been received and the server has drained (ServerOptions::drain_deadline); returns 0. After the
-// first signal both have their default action again, so the next one ends the process at once. Before this call (while the model
-// loads) signals have whatever action the process gave them.
+// Blocks until SIGTERM, SIGINT or SIGHUP has been received and the server has drained (ServerOptions::drain_deadline); returns 0.
+// A SIGHUP that the process ignores (nohup) stays ignored. After the first signal all have their default action again, so the next
+// one ends the process at once. Before this call (while the model loads) signals have whatever action the process gave them.
 int run_until_signal(Server& server);
 
 }  // namespace k3::server

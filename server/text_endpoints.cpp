@@ -47,7 +47,7 @@ Prepared tokenize(std::string_view text, const BodyContext& context) {
   const bool special = fields.boolean("special", false);
   if (fields.error()) return error_response(*fields.error());
   const auto ids = context.tokenizer->encode(content, special);
-  if (!ids) return error_response({.status = 400, .message = ids.error().describe(), .param = "content", .code = "invalid_value"});
+  if (!ids) return error_response(field_error("content", ids.error().describe()));
   Response response;
   json::Writer writer(response.body);
   writer.begin_object().key("tokens");
@@ -67,7 +67,7 @@ Prepared detokenize(std::string_view text, const BodyContext& context) {
   for (std::size_t i = 0; tokens != nullptr && i < tokens->items.size(); ++i) {
     const auto id = tokens->items[i].as_int();
     if (!tokens->items[i].is_number() || !id || *id < 0 || *id >= vocabulary) {
-      fields.refuse(fmt::format("tokens[{}]", i), fmt::format("tokens must be integers from 0 to {}", vocabulary - 1));
+      fields.refuse(fmt::format("tokens[{}]", i), fmt::format("must be an integer from 0 to {}", vocabulary - 1));
       break;
     }
     ids.push_back(static_cast<text::TokenId>(*id));

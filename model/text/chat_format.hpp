@@ -23,13 +23,14 @@ struct ChatRequest {
   bool thinking = true;
   std::optional<Effort> effort = Effort::max;  // nullopt: no thinking-effort message
   ToolChoice tool_choice = ToolChoice::automatic;
+  bool parallel_calls = true;   // false: the client wants one call at most; the template has no words for it
   json::Value response_format;  // {"type":"json_object"} and kin, or null
 };
 
-// Reads messages, tools, tool_choice, response_format and every spelling of thinking and effort (`reasoning_effort`,
-// `thinking {type, effort, keep}`, `chat_template_kwargs {thinking, enable_thinking, thinking_effort}`) from a chat completion
-// body. Explicit null means absent, except chat_template_kwargs.thinking_effort: null, which means no effort message.
-// An error's `file` is empty and its `expected`/`got` speak of the value; `param` names the JSON path.
+// Reads messages, tools, tool_choice, parallel_tool_calls, response_format and every spelling of thinking and effort
+// (`reasoning_effort`, `thinking {type, effort, keep}`, `chat_template_kwargs {thinking, enable_thinking, thinking_effort}`) from a
+// chat completion body. Explicit null means absent, except chat_template_kwargs.thinking_effort: null, which means no effort
+// message. An error's `file` is empty and its `expected`/`got` speak of the value; `param` names the JSON path.
 struct RequestError {
   std::string message;
   std::string param;  // e.g. "messages[2].role"

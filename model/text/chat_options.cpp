@@ -5,6 +5,8 @@
 namespace k3::text {
 namespace {
 
+constexpr const char* tool_choice_forms = "must be auto, none, required or {\"type\": \"function\", \"function\": {\"name\": …}}";
+
 // What one spelling of the effort says: a tier, no effort message, or no thinking.
 struct EffortChoice {
   std::optional<Effort> effort;
@@ -125,16 +127,26 @@ RequestFailure read_tool_choice(const json::Value& body, ChatRequest& out) {
       out.tool_choice = ToolChoice::required;
       return {};
     }
-    return RequestError{"must be auto, none, required or {\"type\": \"function\", \"function\": {\"name\": …}}", "tool_choice"};
+    return RequestError{tool_choice_forms, "tool_choice"};
   }
-  if (!choice->is_object()) return RequestError{"must be a string or an object", "tool_choice"};
-  if (text_member(*choice, "type") != "function") return RequestError{"must be function", "tool_choice.type"};
+  if (!choice->is_object()) return RequestError{tool_choice_forms, "tool_choice"};
+  if (text_member(*choice, "type") != "function") {
+    return RequestError{std::string("must be function, as tool_choice ") + tool_choice_forms, "tool_choice.type"};
+  }
   const json::Value* function = choice->find("function");
   const std::string_view name = function ? text_member(*function, "name") : std::string_view();
-  if (name.empty()) return RequestError{"must name a function", "tool_choice.function.name"};
+  if (name.empty()) return RequestError{"must be the name of one of the request's tools", "tool_choice.function.name"};
   if (!any_tools(out, [name](const json::Value& tools) { return names_tool(tools, name); })) {
     return RequestError{"names no tool of this request", "tool_choice.function.name"};
   }
+  return {};
+}
+
+RequestFailure read_parallel_calls(const json::Value& body, ChatRequest& out) {
+  const json::Value* parallel = present(body, "parallel_tool_calls");
+  if (!parallel) return {};
+  if (!parallel->is_bool()) return RequestError{"must be a boolean", "parallel_tool_calls"};
+  out.parallel_calls = parallel->boolean;
   return {};
 }
 

@@ -17,5 +17,6 @@ RequestFailure read_thinking(const json::Value& body, ChatRequest& out);
 RequestFailure read_response_format(const json::Value& body, ChatRequest& out);
 // Needs messages and tools already read.
 RequestFailure read_tool_choice(const json::Value& body, ChatRequest& out);
+RequestFailure read_parallel_calls(const json::Value& body, ChatRequest& out);
 
 }  // namespace k3::text

@@ -159,7 +159,40 @@ TEST_CASE("tools and tool choice are checked", "[chat]") {
   CHECK(refused_with("\"tool_choice\":\"any\"") == "tool_choice");
   CHECK(refused_with("\"tool_choice\":1") == "tool_choice");
   CHECK(refused_with("\"tool_choice\":{}") == "tool_choice.type");
+  for (const std::string choice : {"{}", "1", "\"any\"", "{\"type\":\"tool\"}"}) {
+    CHECK(contains(read("{" + hello + ",\"tool_choice\":" + choice + "}").error().message, "must be auto, none, required or {"));
+  }
   CHECK(refused_with(R"("tool_choice":{"type":"function","function":{"name":"g"}})") == "tool_choice.function.name");
+}
+
+TEST_CASE("what a tool says of itself is checked", "[chat]") {
+  const auto with_function = [](const std::string& rest) {
+    return "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"," + rest + "}}]";
+  };
+  for (const std::string value : {"\"x\"", "1", "[]", "true"}) {
+    CHECK(refused_with(with_function("\"parameters\":" + value)) == "tools[0].function.parameters");
+  }
+  CHECK(refused_with(with_function("\"description\":{}")) == "tools[0].function.description");
+  CHECK(refused_with(with_function("\"strict\":\"yes\"")) == "tools[0].function.strict");
+  CHECK(with(with_function("\"parameters\":null,\"description\":null,\"strict\":null")).tools.items.size() == 1);
+  CHECK(with(with_function("\"parameters\":{},\"description\":\"\",\"strict\":false")).tools.items.size() == 1);
+  CHECK(refused("{\"messages\":[{\"role\":\"system\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":"
+                "7}}]}]}") == "messages[0].tools[0].function.parameters");
+}
+
+TEST_CASE("a name stands for one tool", "[chat]") {
+  CHECK(refused_with("\"tools\":[" + tool + "," + tool + "]") == "tools[1].function.name");
+  CHECK(refused("{\"messages\":[{\"role\":\"system\",\"tools\":[" + tool + "," + tool + "]}]}") ==
+        "messages[0].tools[1].function.name");
+}
+
+TEST_CASE("parallel tool calls are on or off", "[chat]") {
+  CHECK(with("\"x\":1").parallel_calls);
+  CHECK(with("\"parallel_tool_calls\":null").parallel_calls);
+  CHECK_FALSE(with("\"parallel_tool_calls\":false").parallel_calls);
+  for (const std::string value : {"1", "\"true\"", "[]", "{}"}) {
+    CHECK(refused_with("\"parallel_tool_calls\":" + value) == "parallel_tool_calls");
+  }
 }
 
 TEST_CASE("tools that messages declare are checked", "[chat]") {
