@@ -14,6 +14,7 @@ constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kInt64Min = std::numeric_limits<std::int64_t>::min();
 
 void read_sampling(Fields& fields, const BodyContext& context, generation::Sampling& sampling) {
+  sampling = context.options.sampling;
   sampling.temperature = static_cast<float>(fields.number("temperature", sampling.temperature, 0, 2));
   sampling.top_p = static_cast<float>(fields.number("top_p", sampling.top_p, 0, 1));
   // A float of a tiny double may be 0 as well, and 0 keeps no token at all.

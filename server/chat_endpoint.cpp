@@ -59,7 +59,7 @@ boost::system::result<ChatPrompt, ApiError> chat_prompt(json::Value body, const 
   if (tools != nullptr && tools->items.size() > most) {
     return field_error("tools", fmt::format("tools may hold at most {} functions", most));
   }
-  auto request = text::read_chat_request(std::move(body));
+  auto request = text::read_chat_request(std::move(body), context.options.thinking);
   if (!request) return field_error(request.error().param, request.error().message);
   ChatPrompt prompt;
   prompt.request = std::move(*request);

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "model/generation/sampling.hpp"
+#include "model/text/chat_format.hpp"
 #include "model/text/tokenizer.hpp"
 #include "model/ticket.hpp"
 #include "server/limits.hpp"
@@ -36,7 +38,10 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts;
   std::chrono::milliseconds ping_interval{10'000};   // comments that keep a silent stream alive; 0: off
   std::chrono::milliseconds drain_deadline{30'000};  // running answers may finish within it
-  bool log_requests = true;                          // a line per request, without bodies, to spdlog's default logger
+  // For what a request does not say itself. The seed is of no use here: each request draws one.
+  generation::Sampling sampling{};
+  text::ThinkingDefault thinking{};
+  bool log_requests = true;  // a line per request, without bodies, to spdlog's default logger
   Limits limits{};
   // A seam for tests: called by the worker before it goes through a large body, with a token that says that nobody waits any more.
   std::function<void(const std::stop_token&)> before_large_body{};

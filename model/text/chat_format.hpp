@@ -15,6 +15,12 @@ namespace k3::text {
 enum class Effort { low, high, max };
 enum class ToolChoice { automatic, none, required };
 
+// What holds for a request that does not say.
+struct ThinkingDefault {
+  bool on = true;
+  std::optional<Effort> effort = Effort::max;  // also of thinking that a request switches on
+};
+
 // A validated chat request, as far as the prompt is concerned. Messages and tools stay JSON: the template's own rules decide
 // what of them is rendered, and number literals must survive.
 struct ChatRequest {
@@ -35,7 +41,7 @@ struct RequestError {
   std::string message;
   std::string param;  // e.g. "messages[2].role"
 };
-boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body);
+boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body, const ThinkingDefault& thinking = {});
 
 // Stricter than the template, as hosted endpoints are: every tool message needs `tool_call_id`; a bare `name` is not enough.
 std::optional<RequestError> check_tool_call_ids(const ChatRequest& request);

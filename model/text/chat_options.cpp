@@ -68,15 +68,15 @@ bool any_tools(const ChatRequest& request, Predicate&& matches) {
 
 }  // namespace
 
-RequestFailure read_thinking(const json::Value& body, ChatRequest& out) {
+RequestFailure read_thinking(const json::Value& body, const ThinkingDefault& otherwise, ChatRequest& out) {
   const json::Value* object = present(body, "thinking");
   const json::Value* kwargs = present(body, "chat_template_kwargs");
   if (auto failure = must_be_object(object, "thinking")) return failure;
   if (auto failure = must_be_object(kwargs, "chat_template_kwargs")) return failure;
 
-  // Every spelling is checked, from the weakest to the strongest; the last one present wins.
-  EffortChoice choice{Effort::max};
-  bool thinking = true;
+  // Every spelling is checked, from the weakest to the strongest; the last one present wins. The default is weaker than any.
+  EffortChoice choice{otherwise.effort, !otherwise.on};
+  bool thinking = otherwise.on;
   if (const json::Value* value = present(body, "reasoning_effort")) {
     auto read = named_effort(*value, "reasoning_effort");
     if (!read) return read.error();
@@ -107,7 +107,7 @@ RequestFailure read_thinking(const json::Value& body, ChatRequest& out) {
   if (auto failure = read_switch(kwargs, "thinking", "chat_template_kwargs", thinking)) return failure;
   out.thinking = thinking;
   // Thinking switched on against a weaker "none" gets the default effort.
-  out.effort = choice.off ? std::optional(Effort::max) : choice.effort;
+  out.effort = choice.off ? otherwise.effort : choice.effort;
   return {};
 }
 

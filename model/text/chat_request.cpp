@@ -173,13 +173,13 @@ RequestFailure read_tools(const json::Value& body, ChatRequest& out) {
 
 }  // namespace
 
-boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body) {
+boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body, const ThinkingDefault& thinking) {
   if (!body.is_object()) return RequestError{"the request must be a JSON object", ""};
   ChatRequest request;
   if (auto failure = read_messages(body, request)) return *failure;
   if (auto failure = read_tools(body, request)) return *failure;
   if (auto failure = check_names(request)) return *failure;
-  if (auto failure = read_thinking(body, request)) return *failure;
+  if (auto failure = read_thinking(body, thinking, request)) return *failure;
   if (auto failure = read_tool_choice(body, request)) return *failure;
   if (auto failure = read_parallel_calls(body, request)) return *failure;
   if (auto failure = read_response_format(body, request)) return *failure;

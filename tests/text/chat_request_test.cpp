@@ -86,6 +86,44 @@ TEST_CASE("thinking on and off in every spelling", "[chat]") {
   CHECK_FALSE(with(R"("thinking":{"type":"disabled"},"chat_template_kwargs":{"thinking_effort":"max"})").thinking);
 }
 
+TEST_CASE("what a request does not say of thinking is the default's to say", "[chat]") {
+  const auto read_with = [](const text::ThinkingDefault& otherwise, const std::string& options) {
+    return text::read_chat_request(json::parse("{" + hello + (options.empty() ? "" : "," + options) + "}").value(), otherwise)
+        .value();
+  };
+  const text::ThinkingDefault off{.on = false, .effort = Effort::max};
+  const text::ThinkingDefault low{.on = true, .effort = Effort::low};
+  CHECK_FALSE(read_with(off, "").thinking);
+  CHECK(read_with(low, "").thinking);
+  CHECK(read_with(low, "").effort == Effort::low);
+  // An explicit null is nothing said.
+  CHECK_FALSE(
+      read_with(off, R"("reasoning_effort":null,"thinking":{"type":null},"chat_template_kwargs":{"thinking":null})").thinking);
+  CHECK_FALSE(read_with(off, R"("chat_template_kwargs":{"thinking_effort":null})").thinking);
+  for (const std::string on : {R"("reasoning_effort":"high")", R"("thinking":{"effort":"high"})",
+                               R"("chat_template_kwargs":{"thinking_effort":"high"})"}) {
+    INFO(on);
+    for (const auto& otherwise : {off, low}) {
+      CHECK(read_with(otherwise, on).thinking);
+      CHECK(read_with(otherwise, on).effort == Effort::high);
+    }
+  }
+  for (const std::string on : {R"("thinking":{"type":"enabled"})", R"("chat_template_kwargs":{"thinking":true})",
+                               R"("chat_template_kwargs":{"enable_thinking":true})",
+                               R"("reasoning_effort":"none","chat_template_kwargs":{"thinking":true})"}) {
+    INFO(on);
+    CHECK(read_with(off, on).thinking);
+    CHECK(read_with(off, on).effort == Effort::max);
+    CHECK(read_with(low, on).effort == Effort::low);
+  }
+  for (const std::string none : {R"("reasoning_effort":"none")", R"("thinking":{"type":"disabled"})",
+                                 R"("chat_template_kwargs":{"enable_thinking":false})"}) {
+    INFO(none);
+    CHECK_FALSE(read_with(low, none).thinking);
+  }
+  CHECK_FALSE(read_with(off, R"("thinking":{"type":"disabled","effort":"low"})").thinking);
+}
+
 TEST_CASE("wrong efforts are refused by name", "[chat]") {
   for (const std::string value : {"\"best\"", "0.5", "true", "[]", "{}", "\"\"", "\"MAX\""}) {
     CHECK(refused_with("\"reasoning_effort\":" + value) == "reasoning_effort");
