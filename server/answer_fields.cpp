@@ -13,7 +13,8 @@ namespace {
 constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kInt64Min = std::numeric_limits<std::int64_t>::min();
 
-void read_sampling(Fields& fields, App& app, generation::Sampling& sampling) {
+void read_sampling(Fields& fields, const BodyContext& context, generation::Sampling& sampling) {
+  sampling = context.options.sampling;
   sampling.temperature = static_cast<float>(fields.number("temperature", sampling.temperature, 0, 2));
   sampling.top_p = static_cast<float>(fields.number("top_p", sampling.top_p, 0, 1));
   // A float of a tiny double may be 0 as well, and 0 keeps no token at all.
@@ -28,16 +29,16 @@ void read_sampling(Fields& fields, App& app, generation::Sampling& sampling) {
   sampling.presence_penalty = static_cast<float>(fields.number("presence_penalty", sampling.presence_penalty, -2, 2));
   sampling.frequency_penalty = static_cast<float>(fields.number("frequency_penalty", sampling.frequency_penalty, -2, 2));
   const auto seed = fields.integer("seed", kInt64Min, kInt64Max);
-  sampling.seed = seed ? static_cast<std::uint64_t>(*seed) : app.random();
+  sampling.seed = seed ? static_cast<std::uint64_t>(*seed) : context.seed;
 }
 
-void read_logit_bias(Fields& fields, App& app, generation::Sampling& sampling) {
+void read_logit_bias(Fields& fields, const BodyContext& context, generation::Sampling& sampling) {
   const json::Value* biases = fields.object("logit_bias");
   if (biases == nullptr) return;
-  if (biases->members.size() > app.options.limits.logit_bias) {
-    return fields.refuse("logit_bias", fmt::format("logit_bias may hold at most {} entries", app.options.limits.logit_bias));
+  if (biases->members.size() > context.options.limits.logit_bias) {
+    return fields.refuse("logit_bias", fmt::format("logit_bias may hold at most {} entries", context.options.limits.logit_bias));
   }
-  const auto vocabulary = app.tokenizer->vocabulary_size();
+  const auto vocabulary = context.tokenizer->vocabulary_size();
   Fields entries(*biases, "logit_bias.");
   for (const auto& [key, value] : biases->members) {
     std::int32_t id = -1;
@@ -69,7 +70,7 @@ void read_stops(Fields& fields, const Limits& limits, std::vector<std::string>& 
   for (const auto& item : stop->items) add(item);
 }
 
-void read_stream(Fields& fields, const App& app, AnswerPlan& plan) {
+void read_stream(Fields& fields, const BodyContext& context, AnswerPlan& plan) {
   plan.stream = fields.boolean("stream", false);
   plan.progress = fields.boolean("return_progress", false);
   if (const json::Value* options = fields.object("stream_options")) {
@@ -77,7 +78,7 @@ void read_stream(Fields& fields, const App& app, AnswerPlan& plan) {
     plan.include_usage = nested.boolean("include_usage", false);
     fields.adopt(nested);
   }
-  plan.ping_interval = app.options.ping_interval;
+  plan.ping_interval = context.options.ping_interval;
   if (fields.find("sse_ping_interval") != nullptr) {
     // In seconds; zero and below turn pings off.
     const double seconds = fields.number("sse_ping_interval", 0, -1, 3600);
@@ -98,31 +99,32 @@ void refuse_unserved(Fields& fields) {
 
 }  // namespace
 
-void read_answer_fields(Fields& fields, App& app, AnswerPlan& plan) {
+void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& plan) {
   // Any name is taken: many programs send one they have built in, and there is only one model here. The answer names that one.
   static_cast<void>(fields.string("model", {}));
   refuse_unserved(fields);
-  read_sampling(fields, app, plan.job.sampling);
-  read_logit_bias(fields, app, plan.job.sampling);
-  read_stops(fields, app.options.limits, plan.answer.stops);
-  read_stream(fields, app, plan);
+  read_sampling(fields, context, plan.job.sampling);
+  read_logit_bias(fields, context, plan.job.sampling);
+  read_stops(fields, context.options.limits, plan.answer.stops);
+  read_stream(fields, context, plan);
   const auto older = fields.integer("max_tokens", 1, kInt64Max);
   const auto newer = fields.integer("max_completion_tokens", 1, kInt64Max);
   if (const auto wanted = newer ? newer : older) plan.max_tokens = static_cast<std::size_t>(*wanted);
-  const auto& control = app.tokenizer->control();
+  const auto& control = context.tokenizer->control();
   plan.job.stop_ids = {control.end_of_message, control.end_of_sequence};
 }
 
 std::optional<ApiError> fit_context(AnswerPlan& plan, const ModelInfo& info) {
   const std::size_t prompt = plan.job.prompt.size();
   if (prompt >= info.context_limit) {
+    const std::string what = plan.chat ? "messages" : "prompt";
     // Agents look for this wording to know that they must shorten the conversation.
     return ApiError{
         .status = 400,
-        .message = fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens. "
-                               "Please reduce the length of the messages.",
-                               info.context_limit, prompt),
-        .param = plan.chat ? "messages" : "prompt",
+        .message = fmt::format("This model's maximum context length is {} tokens. However, your {} resulted in {} tokens. "
+                               "Please reduce the length of the {}.",
+                               info.context_limit, what, prompt, what),
+        .param = what,
         .code = "context_length_exceeded",
         .details = {{"n_ctx", static_cast<std::int64_t>(info.context_limit)},
                     {"n_prompt_tokens", static_cast<std::int64_t>(prompt)}}};

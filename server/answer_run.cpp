@@ -218,7 +218,7 @@ asio::awaitable<void> collect_answer(Exchange& exchange, App& app, JobRun& run, 
 
 }  // namespace
 
-asio::awaitable<void> run_answer(Exchange& exchange, App& app, AnswerPlan plan) {
+asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait, AnswerPlan plan) {
   const ModelInfo info = app.model->info();
   const AnswerHead head{.chat = plan.chat,
                         .id = (plan.chat ? "chatcmpl-" : "cmpl-") + app.random_hex(24),
@@ -227,7 +227,7 @@ asio::awaitable<void> run_answer(Exchange& exchange, App& app, AnswerPlan plan) 
                         .created = static_cast<std::int64_t>(std::time(nullptr))};
   Headers headers;
   if (!plan.warnings.empty()) headers.emplace_back("X-K3-Warnings", fmt::format("{}", fmt::join(plan.warnings, "; ")));
-  JobRun run(app, exchange);
+  JobRun run(app, wait);
   Progress progress(*app.tokenizer, plan);
   const auto submitted = run.submit(std::move(plan.job));
   if (!submitted) {

@@ -4,7 +4,8 @@
 #include <optional>
 
 #include "model/generation/answer.hpp"
-#include "server/app.hpp"
+#include "server/body_context.hpp"
+#include "server/client_wait.hpp"
 #include "server/request_fields.hpp"
 
 namespace k3::server {
@@ -23,12 +24,12 @@ struct AnswerPlan {
 };
 
 // Everything that chat and text completions have in common, from the body's fields into the plan.
-void read_answer_fields(Fields& fields, App& app, AnswerPlan& plan);
+void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& plan);
 
 // Bounds the output by what the context leaves, or says by how much the prompt is too long.
 std::optional<ApiError> fit_context(AnswerPlan& plan, const ModelInfo& info);
 
-// Answers the request. Exchange and app outlive the call.
-asio::awaitable<void> run_answer(Exchange& exchange, App& app, AnswerPlan plan);
+// Answers the request. Exchange, app and wait outlive the call.
+asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait, AnswerPlan plan);
 
 }  // namespace k3::server

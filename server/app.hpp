@@ -15,7 +15,8 @@
 
 namespace k3::server {
 
-class JobRun;
+class ClientWait;
+class Workshop;
 
 struct App {
   ServerOptions options;
@@ -28,10 +29,11 @@ struct App {
 
   std::set<Connection*> connections{};
   std::map<std::string, std::size_t> per_address{};
-  std::size_t body_bytes = 0;            // promised to bodies being read
-  std::set<JobRun*> runs{};              // answers under way
-  std::function<void()> on_run_ended{};  // a drain waits for it
-  double answer_seconds = 0;             // of recent answers, smoothed; what a full queue tells a client to wait
+  std::size_t body_bytes = 0;             // promised to bodies being read
+  std::set<ClientWait*> waits{};          // answers under way
+  std::function<void()> on_wait_ended{};  // a drain waits for it
+  double answer_seconds = 0;              // of recent answers, smoothed; what a full queue tells a client to wait
+  std::shared_ptr<Workshop> workshop{};   // last user of the options and the tokenizer: never null once the server exists
   std::mt19937_64 random{std::random_device{}()};
 
   std::string random_hex(std::size_t digits) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "server/answer_run.hpp"
 #include "server/chat_request.hpp"
 #include "server/endpoints.hpp"
 
@@ -34,64 +33,61 @@ std::vector<std::string> unenforced(const text::ChatRequest& request) {
   if (request.tool_choice == text::ToolChoice::required) {
     warnings.emplace_back("tool_choice is rendered into the prompt but not enforced");
   }
+  if (!request.parallel_calls) warnings.emplace_back("parallel_tool_calls: false is not enforced");
   return warnings;
 }
 
-boost::system::result<AnswerPlan, ApiError> plan_chat(std::string_view text, App& app) {
-  const auto body = read_body(text, app.options.limits);
-  if (!body) return body.error();
+// Some at a time, because the encoder cannot be told to stop.
+std::optional<ApiError> encode(ChatPrompt& prompt, const BodyContext& context) {
+  constexpr std::size_t kAtOnce = 4096;
+  const std::span<const text::Segment> segments(prompt.segments);
+  for (std::size_t begin = 0; begin < segments.size(); begin += kAtOnce) {
+    if (context.stop.stop_requested())
+      return ApiError{.status = 503, .message = "nobody waits for this any more", .code = "cancelled"};
+    const auto ids = context.tokenizer->encode(segments.subspan(begin, std::min(kAtOnce, segments.size() - begin)));
+    if (!ids) return field_error("messages", ids.error().describe());
+    prompt.ids.insert(prompt.ids.end(), ids->begin(), ids->end());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+boost::system::result<ChatPrompt, ApiError> chat_prompt(json::Value body, const BodyContext& context) {
+  const json::Value* tools = body.find("tools");
+  const std::size_t most = context.options.limits.tools;
+  if (tools != nullptr && tools->items.size() > most) {
+    return field_error("tools", fmt::format("tools may hold at most {} functions", most));
+  }
+  auto request = text::read_chat_request(std::move(body), context.options.thinking);
+  if (!request) return field_error(request.error().param, request.error().message);
+  ChatPrompt prompt;
+  prompt.request = std::move(*request);
+  prompt.first_call = calls_so_far(prompt.request.messages);
+  auto segments = text::render(prompt.request);
+  if (!segments) return field_error("messages", segments.error().describe());
+  prompt.segments = std::move(*segments);
+  if (auto failure = encode(prompt, context)) return std::move(*failure);
+  prompt.opener = opener_length(prompt.ids, context.tokenizer->control().open);
+  return prompt;
+}
+
+Prepared chat_completions(std::string_view text, const BodyContext& context) {
+  auto body = read_body(text, context.options.limits);
+  if (!body) return error_response(body.error());
   AnswerPlan plan;
   Fields fields(*body);
-  read_answer_fields(fields, app, plan);
-  if (fields.error()) return *fields.error();
-  auto prompt = chat_prompt(*body, app);
-  if (!prompt) return prompt.error();
+  read_answer_fields(fields, context, plan);
+  if (fields.error()) return error_response(*fields.error());
+  auto prompt = chat_prompt(std::move(*body), context);
+  if (!prompt) return error_response(prompt.error());
   plan.job.prompt = std::move(prompt->ids);
   plan.unreported = prompt->opener;
   plan.answer.thinking = prompt->request.thinking;
   plan.answer.first_call_index = prompt->first_call;
   plan.warnings = unenforced(prompt->request);
-  if (auto error = fit_context(plan, app.model->info())) return std::move(*error);
+  if (auto error = fit_context(plan, context.model)) return error_response(*error);
   return plan;
-}
-
-}  // namespace
-
-boost::system::result<ChatPrompt, ApiError> chat_prompt(const json::Value& body, const App& app) {
-  const json::Value* tools = body.find("tools");
-  if (tools != nullptr && tools->items.size() > app.options.limits.tools) {
-    return ApiError{.status = 400,
-                    .message = fmt::format("tools may hold at most {} functions", app.options.limits.tools),
-                    .param = "tools",
-                    .code = "invalid_value"};
-  }
-  auto request = text::read_chat_request(body);
-  if (!request) {
-    return ApiError{.status = 400, .message = request.error().message, .param = request.error().param, .code = "invalid_value"};
-  }
-  ChatPrompt prompt;
-  prompt.request = std::move(*request);
-  prompt.first_call = calls_so_far(prompt.request.messages);
-  auto segments = text::render(prompt.request);
-  if (!segments) {
-    return ApiError{.status = 400, .message = segments.error().describe(), .param = "messages", .code = "invalid_value"};
-  }
-  prompt.segments = std::move(*segments);
-  auto ids = app.tokenizer->encode(std::span<const text::Segment>(prompt.segments));
-  if (!ids) return ApiError{.status = 400, .message = ids.error().describe(), .param = "messages", .code = "invalid_value"};
-  prompt.ids = std::move(*ids);
-  prompt.opener = opener_length(prompt.ids, app.tokenizer->control().open);
-  return prompt;
-}
-
-asio::awaitable<void> chat_completions(Exchange& exchange, App& app) {
-  auto plan = plan_chat(exchange.take_body(), app);
-  if (!plan) {
-    const Response refusal = error_response(plan.error());
-    co_await exchange.respond(refusal);
-    co_return;
-  }
-  co_await run_answer(exchange, app, std::move(*plan));
 }
 
 }  // namespace k3::server

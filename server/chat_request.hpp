@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/text/chat_format.hpp"
-#include "server/app.hpp"
+#include "server/body_context.hpp"
 #include "server/request_fields.hpp"
 
 namespace k3::server {
@@ -15,6 +15,6 @@ struct ChatPrompt {
   std::size_t first_call = 0;  // tool calls already in the conversation
 };
 
-boost::system::result<ChatPrompt, ApiError> chat_prompt(const json::Value& body, const App& app);
+boost::system::result<ChatPrompt, ApiError> chat_prompt(json::Value body, const BodyContext& context);
 
 }  // namespace k3::server

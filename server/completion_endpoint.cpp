@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "server/answer_run.hpp"
 #include "server/endpoints.hpp"
 
 namespace k3::server {
@@ -9,15 +8,15 @@ namespace {
 // OpenAI's documented default; a text completion has no natural end that it would reach by itself.
 constexpr std::size_t kDefaultTokens = 16;
 
-std::vector<text::TokenId> encode_prompt(Fields& fields, const App& app, const std::string& text) {
-  auto ids = app.tokenizer->encode(text, fields.boolean("special", false));
+std::vector<text::TokenId> encode_prompt(Fields& fields, const text::Tokenizer& tokenizer, const std::string& text) {
+  auto ids = tokenizer.encode(text, fields.boolean("special", false));
   if (ids) return std::move(*ids);
   fields.refuse("prompt", ids.error().describe());
   return {};
 }
 
-std::vector<text::TokenId> read_ids(Fields& fields, const App& app, const json::Value& list) {
-  const auto vocabulary = app.tokenizer->vocabulary_size();
+std::vector<text::TokenId> read_ids(Fields& fields, const text::Tokenizer& tokenizer, const json::Value& list) {
+  const auto vocabulary = tokenizer.vocabulary_size();
   std::vector<text::TokenId> ids;
   ids.reserve(list.items.size());
   for (const auto& item : list.items) {
@@ -31,7 +30,7 @@ std::vector<text::TokenId> read_ids(Fields& fields, const App& app, const json::
   return ids;
 }
 
-std::vector<text::TokenId> read_prompt(Fields& fields, const App& app) {
+std::vector<text::TokenId> read_prompt(Fields& fields, const text::Tokenizer& tokenizer) {
   const json::Value* prompt = fields.find("prompt");
   if (prompt == nullptr) {
     fields.refuse("prompt", "prompt is missing", "missing_field");
@@ -41,9 +40,9 @@ std::vector<text::TokenId> read_prompt(Fields& fields, const App& app) {
   if (prompt->is_array() && prompt->items.size() == 1 && !prompt->items[0].is_number()) prompt = &prompt->items[0];
   std::vector<text::TokenId> ids;
   if (prompt->is_string()) {
-    ids = encode_prompt(fields, app, prompt->text);
+    ids = encode_prompt(fields, tokenizer, prompt->text);
   } else if (prompt->is_array()) {
-    ids = read_ids(fields, app, *prompt);
+    ids = read_ids(fields, tokenizer, *prompt);
   } else {
     fields.refuse("prompt", "prompt must be a string or an array of token ids", "invalid_type");
   }
@@ -58,32 +57,22 @@ void refuse_unserved(Fields& fields) {
     fields.refuse("best_of", "only best_of = 1 is served", "unsupported_value");
 }
 
-boost::system::result<AnswerPlan, ApiError> plan_completion(std::string_view text, App& app) {
-  const auto body = read_body(text, app.options.limits);
-  if (!body) return body.error();
+}  // namespace
+
+Prepared completions(std::string_view text, const BodyContext& context) {
+  const auto body = read_body(text, context.options.limits);
+  if (!body) return error_response(body.error());
   AnswerPlan plan{.chat = false};
   plan.answer.plain = true;
   plan.answer.thinking = false;
   Fields fields(*body);
-  read_answer_fields(fields, app, plan);
+  read_answer_fields(fields, context, plan);
   refuse_unserved(fields);
-  plan.job.prompt = read_prompt(fields, app);
-  if (fields.error()) return *fields.error();
+  plan.job.prompt = read_prompt(fields, *context.tokenizer);
+  if (fields.error()) return error_response(*fields.error());
   if (!plan.max_tokens) plan.max_tokens = kDefaultTokens;
-  if (auto error = fit_context(plan, app.model->info())) return std::move(*error);
+  if (auto error = fit_context(plan, context.model)) return error_response(*error);
   return plan;
-}
-
-}  // namespace
-
-asio::awaitable<void> completions(Exchange& exchange, App& app) {
-  auto plan = plan_completion(exchange.take_body(), app);
-  if (!plan) {
-    const Response refusal = error_response(plan.error());
-    co_await exchange.respond(refusal);
-    co_return;
-  }
-  co_await run_answer(exchange, app, std::move(*plan));
 }
 
 }  // namespace k3::server

@@ -4,12 +4,16 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <boost/asio/post.hpp>
 #include <cerrno>
 
 namespace k3::server {
 namespace {
 
 using boost::system::error_code;
+
+// A reader as fast as the writer never makes it wait, and an answer can have 100 MB: after so many bytes the others get a turn.
+constexpr std::size_t kBytesPerTurn = 256 * 1024;
 
 void set_option(int descriptor, int level, int name, int value) {
   // A refusal is harmless: these only shorten how long a vanished peer goes unnoticed.
@@ -59,11 +63,16 @@ void Connection::disarm() {
 
 asio::awaitable<bool> Connection::write(std::string_view bytes) {
   const auto self = shared_from_this();
+  std::size_t this_turn = 0;
   while (!bytes.empty() && !broken_) {
     error_code error;
-    const std::size_t taken = socket_.write_some(asio::buffer(bytes), error);
+    const std::size_t taken = socket_.write_some(asio::buffer(bytes.substr(0, kBytesPerTurn)), error);
     if (!error) {
       bytes.remove_prefix(taken);
+      this_turn += taken;
+      if (this_turn < kBytesPerTurn) continue;
+      this_turn = 0;
+      co_await asio::post(socket_.get_executor(), kAsTuple);
       continue;
     }
     if (error != asio::error::would_block) {

@@ -1,24 +1,24 @@
-// The endpoints. Each answers exactly once through the exchange; the router has checked method, access and that a model is there
-// where one is needed. Exchange and app outlive the calls.
+// The endpoints. The router has checked method, access and that a model is there where one is needed.
 #pragma once
 
 #include "server/app.hpp"
-#include "server/http_io.hpp"
+#include "server/body_answer.hpp"
 
 namespace k3::server {
 
-asio::awaitable<void> chat_completions(Exchange& exchange, App& app);
-asio::awaitable<void> completions(Exchange& exchange, App& app);
+// What is made of a body: see Prepare.
+Prepared chat_completions(std::string_view body, const BodyContext& context);
+Prepared completions(std::string_view body, const BodyContext& context);
+Prepared tokenize(std::string_view body, const BodyContext& context);
+Prepared detokenize(std::string_view body, const BodyContext& context);
+Prepared apply_template(std::string_view body, const BodyContext& context);
 
-// These need no waiting.
+// These have no body, and need no waiting.
 Response list_models(const Request& request, App& app);
 Response one_model(const Request& request, App& app);
 Response health(const Request& request, App& app);
 Response livez(const Request& request, App& app);
 Response readyz(const Request& request, App& app);
-Response tokenize(const Request& request, App& app);
-Response detokenize(const Request& request, App& app);
-Response apply_template(const Request& request, App& app);
 Response static_file(const Request& request, App& app);
 
 // Whether the web client has a file at this path.

@@ -7,6 +7,8 @@
 namespace k3::server {
 namespace {
 
+constexpr std::size_t kCopiedBody = 64 * 1024;
+
 std::string_view reason(unsigned status) {
   switch (status) {
     case 200:
@@ -27,6 +29,8 @@ std::string_view reason(unsigned status) {
       return "Request Timeout";
     case 413:
       return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 417:
       return "Expectation Failed";
     case 429:
@@ -54,6 +58,8 @@ std::string_view error_type(unsigned status) {
       return "not_found_error";
     case 429:
       return "rate_limit_error";
+    case 505:
+      return "invalid_request_error";  // the request is to change, not the server
     default:
       return status >= 500 ? "server_error" : "invalid_request_error";
   }
@@ -107,8 +113,12 @@ asio::awaitable<void> Exchange::respond(const Response& response) {
   status_ = response.status;
   const bool bodiless = response.status == 204;
   std::string bytes = head(response, bodiless ? std::string() : fmt::format("Content-Length: {}\r\n", response.body.size()));
-  if (!bodiless && request_.method != "HEAD") bytes += response.body;
-  co_await connection_.write(bytes);
+  const bool with_body = !bodiless && request_.method != "HEAD";
+  // One write where a copy is cheap, so that a small response is one packet.
+  const bool together = with_body && response.body.size() <= kCopiedBody;
+  if (together) bytes += response.body;
+  const bool written = co_await connection_.write(bytes);
+  if (written && with_body && !together) co_await connection_.write(response.body);
 }
 
 asio::awaitable<bool> Exchange::open_stream(const Response& response) {

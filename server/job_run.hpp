@@ -1,48 +1,34 @@
 // One job of the model on behalf of one session: whoever ends first, the other learns of it. Destroying it withdraws the job.
 #pragma once
 
-#include <atomic>
 #include <optional>
 
-#include "server/app.hpp"
+#include "server/client_wait.hpp"
 
 namespace k3::server {
 
-using Clock = std::chrono::steady_clock;
-
 class JobRun {
  public:
-  // Starts watching the client. Both outlive the run.
-  JobRun(App& app, Exchange& exchange);
+  // Both outlive the run.
+  JobRun(App& app, ClientWait& wait);
   ~JobRun();
   JobRun(const JobRun&) = delete;
   JobRun& operator=(const JobRun&) = delete;
 
   Result<void> submit(Job job);
-  // The next event; nullopt when `until` has passed (time for a ping) or the client has gone.
+  // The next event; nullopt when `until` has passed (time for a ping) or the client has gone. When the server is going down it is
+  // a failure, whatever the model still does.
   asio::awaitable<std::optional<Event>> next(Clock::time_point until);
 
-  bool client_gone() const { return gone_; }
+  bool client_gone() const { return wait_.client_gone(); }
   void cancel() { ticket_->cancel(); }
-  // The server is going down: the next event is a failure, whatever the model still does.
-  void abort();
 
  private:
-  // A timer serves as condition variable: the model's thread posts a cancel() of it to the server's thread. At most one such
-  // post is under way, however fast events come.
-  struct Waker {
-    explicit Waker(asio::io_context& io) : timer(io) {}
-    asio::steady_timer timer;
-    std::atomic<bool> posted = false;
-  };
-  void leave();
-
   App& app_;
-  Exchange& exchange_;
-  std::shared_ptr<Waker> waker_;
+  ClientWait& wait_;
   std::shared_ptr<Ticket> ticket_;
-  bool gone_ = false;
-  bool aborted_ = false;
+  // At once, and not when the session next looks: it may be stuck in a write to the client that has gone.
+  std::stop_callback<std::function<void()>> withdraw_;
   unsigned taken_ = 0;
 };
 

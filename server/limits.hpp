@@ -23,7 +23,9 @@ struct Limits {
   std::chrono::milliseconds write_stall{60'000};  // without the peer taking a byte
   std::chrono::milliseconds linger{1'000};        // how long a refused peer may go on sending before the socket is closed
   // --- the process ---
-  std::size_t bodies_bytes = 512 * 1024 * 1024;  // of all bodies being read at the same time
+  std::size_t bodies_bytes = 512 * 1024 * 1024;    // of all bodies being read at the same time
+  std::size_t inline_body_bytes = 64 * 1024;       // above it a body is worked through by the workshop, not by the network thread
+  std::size_t workshop_bytes = 128 * 1024 * 1024;  // of all bodies in the workshop, waiting or being worked on
   std::size_t connections = 512;
   std::size_t connections_per_address = 64;
   std::size_t ticket_events = 4096;  // events a stream may lag behind the model before it is dropped
@@ -35,7 +37,9 @@ constexpr bool consistent(const Limits& l) {
          l.json_depth >= 8 && l.json_depth <= 1000 &&
          // A kept connection may sit longer than a proxy's usual 60 s, or the proxy reuses a socket that is just being closed.
          l.idle.count() > 60'000 && l.header_deadline < l.idle && l.body_deadline >= l.header_deadline &&
-         l.connections_per_address <= l.connections && l.bodies_bytes >= l.body_bytes && l.ticket_events >= 64;
+         l.connections_per_address <= l.connections && l.bodies_bytes >= l.body_bytes &&
+         // The largest body must be admissible to an empty workshop.
+         l.workshop_bytes >= l.body_bytes && l.ticket_events >= 64;
 }
 static_assert(consistent(Limits{}));
 // The slowest admissible upload of the largest body: 32 MiB in 60 s is 0.56 MB/s, which a loopback or LAN client always reaches.

@@ -91,7 +91,7 @@ const json::Value* Fields::object(std::string_view name) {
 
 void Fields::refuse(std::string_view name, std::string message, std::string code) {
   if (error_) return;
-  error_ = ApiError{.status = 400, .message = std::move(message), .param = path(name), .code = std::move(code)};
+  error_ = field_error(path(name), std::move(message), std::move(code));
 }
 
 void Fields::adopt(const Fields& nested) {
@@ -100,6 +100,11 @@ void Fields::adopt(const Fields& nested) {
 
 void Fields::wrong_type(std::string_view name, std::string_view expected, const json::Value& got) {
   refuse(name, fmt::format("{} must be {}, not {}", path(name), expected, kind_name(got)), "invalid_type");
+}
+
+ApiError field_error(std::string_view path, std::string message, std::string code) {
+  if (message.find(path) == std::string::npos) message = std::string(path) + ": " + message;
+  return {.status = 400, .message = std::move(message), .param = std::string(path), .code = std::move(code)};
 }
 
 boost::system::result<json::Value, ApiError> read_body(std::string_view text, const Limits& limits) {

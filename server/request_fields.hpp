@@ -38,6 +38,9 @@ class Fields {
   std::optional<ApiError> error_;
 };
 
+// A 400 about one field. People see the message alone, so it names the field whatever the words.
+ApiError field_error(std::string_view path, std::string message, std::string code = "invalid_value");
+
 // The body as a JSON object, or the error to answer.
 boost::system::result<json::Value, ApiError> read_body(std::string_view text, const Limits& limits);
 

@@ -11,15 +11,15 @@ struct Route {
   bool open;         // asks for no key
   bool needs_model;  // is refused while the model loads and while the server drains
   Response (*answer)(const Request&, App&);
-  asio::awaitable<void> (*run)(Exchange&, App&);
+  Prepare prepare;  // of those with a body
 };
 
 constexpr Route kRoutes[] = {
     {true, "/v1/chat/completions", false, true, nullptr, chat_completions},
     {true, "/v1/completions", false, true, nullptr, completions},
-    {true, "/tokenize", false, true, tokenize, nullptr},
-    {true, "/detokenize", false, true, detokenize, nullptr},
-    {true, "/apply-template", false, true, apply_template, nullptr},
+    {true, "/tokenize", false, true, nullptr, tokenize},
+    {true, "/detokenize", false, true, nullptr, detokenize},
+    {true, "/apply-template", false, true, nullptr, apply_template},
     {false, "/v1/models", false, true, list_models, nullptr},
     {false, "/health", true, false, health, nullptr},
     {false, "/livez", true, false, livez, nullptr},
@@ -79,8 +79,8 @@ asio::awaitable<void> dispatch(Exchange& exchange, App& app) {
     response = Response{.status = 204,
                         .content_type = "",
                         .headers = {{"Allow", route != nullptr ? allowed_methods(*route) : "GET, HEAD, POST, OPTIONS"}}};
-  } else if (route->run != nullptr) {
-    co_await route->run(exchange, app);
+  } else if (route->prepare != nullptr) {
+    co_await answer_body(exchange, app, route->prepare);
     co_return;
   } else {
     response = route->answer(exchange.request(), app);

@@ -11,7 +11,8 @@
 #include <thread>
 
 #include "server/app.hpp"
-#include "server/job_run.hpp"
+#include "server/client_wait.hpp"
+#include "server/workshop.hpp"
 
 namespace k3::server {
 namespace {
@@ -23,6 +24,11 @@ constexpr std::chrono::milliseconds kLastWords{1000};
 
 Error io_error(std::string what, const error_code& error) { return fail(ErrorCode::io, std::move(what) + ": " + error.message()); }
 
+bool is_ignored(int signal) {
+  struct sigaction action{};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 struct Server::State {
@@ -32,7 +38,9 @@ struct Server::State {
         drain_timer(*io),
         retry_timer(*io),
         signals(*io),
-        app{.options = std::move(options), .access = std::move(access), .io = io, .model = nullptr} {}
+        app{.options = std::move(options), .access = std::move(access), .io = io, .model = nullptr} {
+    app.workshop = std::make_shared<Workshop>(*io, app.options.limits);
+  }
 
   std::shared_ptr<asio::io_context> io;
   tcp::acceptor acceptor;
@@ -121,7 +129,7 @@ void Server::State::begin_drain(std::chrono::milliseconds deadline) {
   drain_timer.async_wait([this](const error_code& error) {
     // Without connections the drain is over; a timer that had expired by then could not be cancelled any more.
     if (error || app.connections.empty()) return;
-    for (JobRun* run : app.runs) run->abort();
+    for (ClientWait* wait : app.waits) wait->abort();
     drain_timer.expires_after(kLastWords);
     drain_timer.async_wait([this](const error_code& cancelled) {
       if (cancelled) return;
@@ -136,7 +144,7 @@ void Server::State::begin_drain(std::chrono::milliseconds deadline) {
 // While answers run, the acceptor stays open: load balancers must be told that this server is going. After the last one it closes,
 // the connections that wait for a request are dropped, and when all sessions have ended nothing is left for the thread to do.
 void Server::State::finish_if_idle() {
-  if (!app.draining || !app.runs.empty()) return;
+  if (!app.draining || !app.waits.empty()) return;
   error_code ignored;
   acceptor.close(ignored);
   retry_timer.cancel();
@@ -177,7 +185,7 @@ Result<std::unique_ptr<Server>> Server::bind(ServerOptions options) {
   auto state = std::make_unique<State>(std::move(options), std::move(*access));
   if (auto listening = state->listen(address); !listening) return listening.error();
   state->app.started = static_cast<std::int64_t>(std::time(nullptr));
-  state->app.on_run_ended = [raw = state.get()] { raw->finish_if_idle(); };
+  state->app.on_wait_ended = [raw = state.get()] { raw->finish_if_idle(); };
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
@@ -217,11 +225,13 @@ int run_until_signal(Server& server) {
     error_code ignored;
     state.signals.add(SIGTERM, ignored);
     state.signals.add(SIGINT, ignored);
+    // A terminal that closes. Whoever started this with nohup wants it to outlive the terminal.
+    if (!is_ignored(SIGHUP)) state.signals.add(SIGHUP, ignored);
     state.signals.async_wait([&state](const error_code& error, int signal) {
       if (error) return;
       spdlog::info("signal {}: draining for at most {} ms", signal, state.app.options.drain_deadline.count());
       error_code cleared;
-      state.signals.clear(cleared);  // gives both signals their default action back
+      state.signals.clear(cleared);  // gives the signals their default action back
       state.begin_drain(state.app.options.drain_deadline);
     });
   });

@@ -6,17 +6,22 @@
 //   fmt::print("listening on {}\n", (*server)->url());
 //   auto actor = Actor::start(...);                 // slow
 //   (*server)->set_model(std::move(actor), std::move(tokenizer));
-//   return run_until_signal(**server);              // first SIGTERM/SIGINT drains and returns 0; a second one kills the process
+//   return run_until_signal(**server);              // first SIGTERM/SIGINT/SIGHUP drains and returns 0; a second one kills the
+//   process
 //
 // Destroy the Server before (or together with) what it was given; it keeps shared ownership of both.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "model/generation/sampling.hpp"
+#include "model/text/chat_format.hpp"
 #include "model/text/tokenizer.hpp"
 #include "model/ticket.hpp"
 #include "server/limits.hpp"
@@ -33,8 +38,13 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts;
   std::chrono::milliseconds ping_interval{10'000};   // comments that keep a silent stream alive; 0: off
   std::chrono::milliseconds drain_deadline{30'000};  // running answers may finish within it
-  bool log_requests = true;                          // a line per request, without bodies, to spdlog's default logger
+  // For what a request does not say itself. The seed is of no use here: each request draws one.
+  generation::Sampling sampling{};
+  text::ThinkingDefault thinking{};
+  bool log_requests = true;  // a line per request, without bodies, to spdlog's default logger
   Limits limits{};
+  // A seam for tests: called by the worker before it goes through a large body, with a token that says that nobody waits any more.
+  std::function<void(const std::stop_token&)> before_large_body{};
 };
 
 class Server {
@@ -66,9 +76,9 @@ class Server {
   std::unique_ptr<State> state_;
 };
 
-// Blocks until SIGTERM or SIGINT has been received and the server has drained (ServerOptions::drain_deadline); returns 0. After the
-// first signal both have their default action again, so the next one ends the process at once. Before this call (while the model
-// loads) signals have whatever action the process gave them.
+// Blocks until SIGTERM, SIGINT or SIGHUP has been received and the server has drained (ServerOptions::drain_deadline); returns 0.
+// A SIGHUP that the process ignores (nohup) stays ignored. After the first signal all have their default action again, so the next
+// one ends the process at once. Before this call (while the model loads) signals have whatever action the process gave them.
 int run_until_signal(Server& server);
 
 }  // namespace k3::server

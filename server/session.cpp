@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -10,7 +11,8 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "server/app.hpp"
-#include "server/job_run.hpp"
+#include "server/client_wait.hpp"
+#include "server/head_scan.hpp"
 #include "server/router.hpp"
 
 namespace k3::server {
@@ -46,22 +48,47 @@ Got judge(const Connection& connection, const error_code& error, ApiError& refus
   return Got::refusal;
 }
 
+// What came is in the buffer, and is what `fresh` shows.
+asio::awaitable<error_code> read_more(Connection& connection, beast::flat_buffer& buffer, std::string_view& fresh) {
+  const std::size_t room = std::min<std::size_t>(buffer.max_size() - buffer.size(), 4096);
+  if (room == 0) co_return make_error_code(http::error::buffer_overflow);
+  const auto space = buffer.prepare(room);
+  const auto read = co_await connection.socket().async_read_some(space, kAsTuple);
+  buffer.commit(std::get<1>(read));
+  const auto all = buffer.data();
+  fresh = std::string_view(static_cast<const char*>(all.data()), all.size()).substr(all.size() - std::get<1>(read));
+  co_return std::get<0>(read);
+}
+
 asio::awaitable<Got> read_head(Connection& connection, beast::flat_buffer& buffer, Parser& parser, bool first, ApiError& refusal) {
   const Limits& limits = connection.limits();
-  if (buffer.size() == 0) {
+  std::string_view fresh(static_cast<const char*>(buffer.data().data()), buffer.size());
+  if (fresh.empty()) {
     // A fresh connection is expected to say something soon; a kept one may be silent for longer.
     connection.arm(first ? limits.header_deadline : limits.idle);
-    const auto space = buffer.prepare(4096);
-    const auto read = co_await connection.socket().async_read_some(space, kAsTuple);
+    const auto silence = co_await read_more(connection, buffer, fresh);
     connection.disarm();
-    if (std::get<0>(read)) co_return Got::nothing;
-    buffer.commit(std::get<1>(read));
+    if (silence) co_return Got::nothing;
   }
+  HeadScan scan;
+  error_code error;
   connection.arm(limits.header_deadline);
-  const auto read = co_await http::async_read_header(connection.socket(), buffer, parser, kAsTuple);
+  for (;;) {
+    if (const auto wrong = scan.feed(fresh); !wrong.empty()) {
+      connection.disarm();
+      refusal = {.status = 400, .message = "malformed HTTP request: " + std::string(wrong), .code = "bad_request"};
+      co_return Got::refusal;
+    }
+    buffer.consume(parser.put(buffer.data(), error));
+    if (error != http::error::need_more) break;
+    error = co_await read_more(connection, buffer, fresh);
+    if (error) break;
+  }
   connection.disarm();
-  if (std::get<0>(read)) co_return judge(connection, std::get<0>(read), refusal);
-  co_return Got::message;
+  if (!error) co_return Got::message;
+  // To Beast any word that it does not know is a version.
+  if (error == http::error::bad_version && !scan.names_version()) error = http::error::bad_field;
+  co_return judge(connection, error, refusal);
 }
 
 // A promise of memory for a body of `bytes`; what all bodies may take together is bounded.
@@ -153,6 +180,13 @@ std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Req
   if (head.count(http::field::transfer_encoding) > 0 &&
       (!request.http11 || !beast::iequals(head[http::field::transfer_encoding], "chunked"))) {
     return refuse("the only transfer encoding understood is chunked");
+  }
+  for (const auto& field : head) {
+    if (field.name() != http::field::content_encoding || beast::iequals(field.value(), "identity")) continue;
+    return ApiError{.status = 415,
+                    .message = "a body must come as it is: no Content-Encoding is understood",
+                    .code = "unsupported_encoding",
+                    .headers = {{"Accept-Encoding", "identity"}}};
   }
   const auto expect = head[http::field::expect];
   if (!expect.empty() && !beast::iequals(expect, "100-continue")) {

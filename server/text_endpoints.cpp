@@ -1,4 +1,4 @@
-// Endpoints that answer at once: models, health, and the text tools.
+// Endpoints that the model has no part in: its name, health, and the text tools.
 #include <fmt/format.h>
 
 #include "server/chat_request.hpp"
@@ -36,8 +36,8 @@ Response one_model(const Request& request, App& app) {
   return error_response({.status = 404, .message = "this model is not served here", .param = "model", .code = "model_not_found"});
 }
 
-Response tokenize(const Request& request, App& app) {
-  const auto body = read_body(request.body, app.options.limits);
+Prepared tokenize(std::string_view text, const BodyContext& context) {
+  const auto body = read_body(text, context.options.limits);
   if (!body) return error_response(body.error());
   Fields fields(*body);
   if (fields.find("content") == nullptr) fields.refuse("content", "content is missing", "missing_field");
@@ -46,8 +46,8 @@ Response tokenize(const Request& request, App& app) {
   static_cast<void>(fields.boolean("add_special", false));
   const bool special = fields.boolean("special", false);
   if (fields.error()) return error_response(*fields.error());
-  const auto ids = app.tokenizer->encode(content, special);
-  if (!ids) return error_response({.status = 400, .message = ids.error().describe(), .param = "content", .code = "invalid_value"});
+  const auto ids = context.tokenizer->encode(content, special);
+  if (!ids) return error_response(field_error("content", ids.error().describe()));
   Response response;
   json::Writer writer(response.body);
   writer.begin_object().key("tokens");
@@ -56,18 +56,18 @@ Response tokenize(const Request& request, App& app) {
   return response;
 }
 
-Response detokenize(const Request& request, App& app) {
-  const auto body = read_body(request.body, app.options.limits);
+Prepared detokenize(std::string_view text, const BodyContext& context) {
+  const auto body = read_body(text, context.options.limits);
   if (!body) return error_response(body.error());
   Fields fields(*body);
   const json::Value* tokens = fields.array("tokens");
   if (tokens == nullptr) fields.refuse("tokens", "tokens is missing", "missing_field");
   std::vector<text::TokenId> ids;
-  const auto vocabulary = app.tokenizer->vocabulary_size();
+  const auto vocabulary = context.tokenizer->vocabulary_size();
   for (std::size_t i = 0; tokens != nullptr && i < tokens->items.size(); ++i) {
     const auto id = tokens->items[i].as_int();
     if (!tokens->items[i].is_number() || !id || *id < 0 || *id >= vocabulary) {
-      fields.refuse(fmt::format("tokens[{}]", i), fmt::format("tokens must be integers from 0 to {}", vocabulary - 1));
+      fields.refuse(fmt::format("tokens[{}]", i), fmt::format("must be an integer from 0 to {}", vocabulary - 1));
       break;
     }
     ids.push_back(static_cast<text::TokenId>(*id));
@@ -75,14 +75,14 @@ Response detokenize(const Request& request, App& app) {
   if (fields.error()) return error_response(*fields.error());
   Response response;
   json::Writer writer(response.body);
-  writer.begin_object().key("content").string(app.tokenizer->decode(ids)).end_object();
+  writer.begin_object().key("content").string(context.tokenizer->decode(ids)).end_object();
   return response;
 }
 
-Response apply_template(const Request& request, App& app) {
-  const auto body = read_body(request.body, app.options.limits);
+Prepared apply_template(std::string_view text, const BodyContext& context) {
+  auto body = read_body(text, context.options.limits);
   if (!body) return error_response(body.error());
-  const auto prompt = chat_prompt(*body, app);
+  const auto prompt = chat_prompt(std::move(*body), context);
   if (!prompt) return error_response(prompt.error());
   std::string whole;
   for (const auto& segment : prompt->segments) whole += segment.text;

@@ -4,6 +4,7 @@
 
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -18,6 +19,8 @@ namespace {
 
 struct Flags {
   EngineFlags engine;
+  SamplingFlags sampling;
+  ThinkFlag think;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
   std::string api_key_file, id;
@@ -25,6 +28,25 @@ struct Flags {
   std::size_t queue = 16;
   double ping_s = 10, drain_s = 30;
 };
+
+// Finite: a NaN is in every range, as it compares false with both ends.
+CLI::Validator seconds_up_to(double high) {
+  return {[high](std::string& value) -> std::string {
+            double number = 0;
+            const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
+            if (status == std::errc{} && end == value.data() + value.size() && number >= 0 && number <= high) return {};
+            return "'" + value + "' is not a number of seconds from 0 to " + std::to_string(static_cast<int>(high));
+          },
+          "SECONDS"};
+}
+
+text::ThinkingDefault thinking(const ThinkFlag& flag) {
+  text::ThinkingDefault result;
+  result.on = flag.value != "off";
+  if (flag.value == "low") result.effort = text::Effort::low;
+  if (flag.value == "high") result.effort = text::Effort::high;
+  return result;
+}
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -49,6 +71,8 @@ int serve(const Flags& flags) {
   options.allowed_hosts = flags.allowed_hosts;
   options.ping_interval = milliseconds(flags.ping_s);
   options.drain_deadline = milliseconds(flags.drain_s);
+  options.sampling = sampling(flags.sampling);
+  options.thinking = thinking(flags.think);
   auto server = server::Server::bind(std::move(options));
   if (server.has_error()) return report(server.error());
   (*server)->start();
@@ -56,6 +80,8 @@ int serve(const Flags& flags) {
   std::fflush(stdout);
 
   std::signal(SIGTERM, end_while_loading);
+  // Under nohup a hang-up is ignored, and stays so.
+  if (std::signal(SIGHUP, end_while_loading) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   auto tokenizer = text::Tokenizer::load(model_flags->directory);
   if (tokenizer.has_error()) return report(tokenizer.error());
   auto actor = Actor::start(*model_flags);
@@ -90,16 +116,21 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       ->capture_default_str()
       ->group(group);
   command->add_option("--ping", flags->ping_s, "seconds between signs of life on a silent stream; 0: none")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(seconds_up_to(3600))
       ->capture_default_str()
       ->group(group);
   command->add_option("--drain", flags->drain_s, "seconds that running answers may take after SIGTERM")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(seconds_up_to(86400))
       ->capture_default_str()
       ->group(group);
+  add_think_flag(*command, flags->think);
+  add_sampling_flags(*command, flags->sampling);
+  // One seed for all would answer the same to whoever asks again.
+  command->remove_option(command->get_option("--seed"));
   command->footer(
       "Prints `listening on http://HOST:PORT` when the port is taken; /health answers 503 until the model is loaded.\n"
-      "SIGTERM and Ctrl-C let running answers finish (--drain), a second one ends at once.\n"
+      "SIGTERM, Ctrl-C and a terminal that closes let running answers finish (--drain), a second one ends at once.\n"
+      "--think and the sampling flags hold for requests that do not say; what a request says wins.\n"
       "Examples:\n"
       "  k3 serve bundled\n"
       "  curl -N http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"

@@ -5,6 +5,8 @@
 namespace k3::text {
 namespace {
 
+constexpr const char* tool_choice_forms = "must be auto, none, required or {\"type\": \"function\", \"function\": {\"name\": …}}";
+
 // What one spelling of the effort says: a tier, no effort message, or no thinking.
 struct EffortChoice {
   std::optional<Effort> effort;
@@ -66,15 +68,15 @@ bool any_tools(const ChatRequest& request, Predicate&& matches) {
 
 }  // namespace
 
-RequestFailure read_thinking(const json::Value& body, ChatRequest& out) {
+RequestFailure read_thinking(const json::Value& body, const ThinkingDefault& otherwise, ChatRequest& out) {
   const json::Value* object = present(body, "thinking");
   const json::Value* kwargs = present(body, "chat_template_kwargs");
   if (auto failure = must_be_object(object, "thinking")) return failure;
   if (auto failure = must_be_object(kwargs, "chat_template_kwargs")) return failure;
 
-  // Every spelling is checked, from the weakest to the strongest; the last one present wins.
-  EffortChoice choice{Effort::max};
-  bool thinking = true;
+  // Every spelling is checked, from the weakest to the strongest; the last one present wins. The default is weaker than any.
+  EffortChoice choice{otherwise.effort, !otherwise.on};
+  bool thinking = otherwise.on;
   if (const json::Value* value = present(body, "reasoning_effort")) {
     auto read = named_effort(*value, "reasoning_effort");
     if (!read) return read.error();
@@ -105,7 +107,7 @@ RequestFailure read_thinking(const json::Value& body, ChatRequest& out) {
   if (auto failure = read_switch(kwargs, "thinking", "chat_template_kwargs", thinking)) return failure;
   out.thinking = thinking;
   // Thinking switched on against a weaker "none" gets the default effort.
-  out.effort = choice.off ? std::optional(Effort::max) : choice.effort;
+  out.effort = choice.off ? otherwise.effort : choice.effort;
   return {};
 }
 
@@ -125,16 +127,26 @@ RequestFailure read_tool_choice(const json::Value& body, ChatRequest& out) {
       out.tool_choice = ToolChoice::required;
       return {};
     }
-    return RequestError{"must be auto, none, required or {\"type\": \"function\", \"function\": {\"name\": …}}", "tool_choice"};
+    return RequestError{tool_choice_forms, "tool_choice"};
   }
-  if (!choice->is_object()) return RequestError{"must be a string or an object", "tool_choice"};
-  if (text_member(*choice, "type") != "function") return RequestError{"must be function", "tool_choice.type"};
+  if (!choice->is_object()) return RequestError{tool_choice_forms, "tool_choice"};
+  if (text_member(*choice, "type") != "function") {
+    return RequestError{std::string("must be function, as tool_choice ") + tool_choice_forms, "tool_choice.type"};
+  }
   const json::Value* function = choice->find("function");
   const std::string_view name = function ? text_member(*function, "name") : std::string_view();
-  if (name.empty()) return RequestError{"must name a function", "tool_choice.function.name"};
+  if (name.empty()) return RequestError{"must be the name of one of the request's tools", "tool_choice.function.name"};
   if (!any_tools(out, [name](const json::Value& tools) { return names_tool(tools, name); })) {
     return RequestError{"names no tool of this request", "tool_choice.function.name"};
   }
+  return {};
+}
+
+RequestFailure read_parallel_calls(const json::Value& body, ChatRequest& out) {
+  const json::Value* parallel = present(body, "parallel_tool_calls");
+  if (!parallel) return {};
+  if (!parallel->is_bool()) return RequestError{"must be a boolean", "parallel_tool_calls"};
+  out.parallel_calls = parallel->boolean;
   return {};
 }
 

@@ -13,9 +13,10 @@ inline const json::Value* present(const json::Value& object, std::string_view ke
   return value && !value->is_null() ? value : nullptr;
 }
 
-RequestFailure read_thinking(const json::Value& body, ChatRequest& out);
+RequestFailure read_thinking(const json::Value& body, const ThinkingDefault& otherwise, ChatRequest& out);
 RequestFailure read_response_format(const json::Value& body, ChatRequest& out);
 // Needs messages and tools already read.
 RequestFailure read_tool_choice(const json::Value& body, ChatRequest& out);
+RequestFailure read_parallel_calls(const json::Value& body, ChatRequest& out);
 
 }  // namespace k3::text

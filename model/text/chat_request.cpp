@@ -47,8 +47,13 @@ RequestFailure check_tool(const json::Value& tool, const std::string& path) {
   if (text_member(tool, "type") != "function") return RequestError{"must be function", path + ".type"};
   const json::Value* function = present(tool, "function");
   if (!function || !function->is_object()) return RequestError{"must be an object", path + ".function"};
-  if (text_member(*function, "name").empty()) return RequestError{"must be a string, not empty", path + ".function.name"};
-  return {};
+  const std::string nest = path + ".function";
+  if (text_member(*function, "name").empty()) return RequestError{"must be a string, not empty", nest + ".name"};
+  const json::Value* parameters = present(*function, "parameters");
+  if (parameters && !parameters->is_object()) return RequestError{"must be an object (a JSON schema)", nest + ".parameters"};
+  const json::Value* strict = present(*function, "strict");
+  if (strict && !strict->is_bool()) return RequestError{"must be a boolean", nest + ".strict"};
+  return check_strings(*function, {"description"}, nest);
 }
 
 RequestFailure check_tools(const json::Value& tools, const std::string& path) {
@@ -125,28 +130,31 @@ RequestFailure read_message(json::Value& message, const std::string& path) {
   return check_dynamic_tools(message, path);
 }
 
-// A tool added later must not shadow one that exists.
+// A call names its tool and nothing else, so a name stands for one tool in the whole request.
 RequestFailure check_names(const ChatRequest& request) {
   std::unordered_set<std::string_view> names;
-  for (const json::Value& tool : request.tools.items) names.insert(call_name(tool));
+  const auto check = [&](const std::vector<json::Value>& tools, const std::string& path) -> RequestFailure {
+    for (std::size_t i = 0; i < tools.size(); ++i) {
+      const std::string_view name = call_name(tools[i]);
+      if (names.insert(name).second) continue;
+      return RequestError{"a tool named " + json::quoted(name) + " is declared already", indexed(path, i) + ".function.name"};
+    }
+    return {};
+  };
+  if (auto failure = check(request.tools.items, "tools")) return failure;
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
     const json::Value* tools = request.messages[i].find("tools");
-    for (std::size_t j = 0; tools && j < tools->items.size(); ++j) {
-      const std::string_view name = call_name(tools->items[j]);
-      if (!names.insert(name).second) {
-        return RequestError{"a tool named " + json::quoted(name) + " is declared already",
-                            indexed(indexed("messages", i) + ".tools", j) + ".function.name"};
-      }
-    }
+    if (!tools) continue;
+    if (auto failure = check(tools->items, indexed("messages", i) + ".tools")) return failure;
   }
   return {};
 }
 
-RequestFailure read_messages(const json::Value& body, ChatRequest& out) {
-  const json::Value* messages = present(body, "messages");
+RequestFailure read_messages(json::Value& body, ChatRequest& out) {
+  json::Value* messages = body.find("messages");
   if (!messages || !messages->is_array()) return RequestError{"must be an array", "messages"};
   if (messages->items.empty()) return RequestError{"must not be empty", "messages"};
-  out.messages = messages->items;
+  out.messages = std::move(messages->items);  // they may be most of a large body
   for (std::size_t i = 0; i < out.messages.size(); ++i) {
     if (auto failure = read_message(out.messages[i], indexed("messages", i))) return failure;
   }
@@ -165,14 +173,15 @@ RequestFailure read_tools(const json::Value& body, ChatRequest& out) {
 
 }  // namespace
 
-boost::system::result<ChatRequest, RequestError> read_chat_request(const json::Value& body) {
+boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body, const ThinkingDefault& thinking) {
   if (!body.is_object()) return RequestError{"the request must be a JSON object", ""};
   ChatRequest request;
   if (auto failure = read_messages(body, request)) return *failure;
   if (auto failure = read_tools(body, request)) return *failure;
   if (auto failure = check_names(request)) return *failure;
-  if (auto failure = read_thinking(body, request)) return *failure;
+  if (auto failure = read_thinking(body, thinking, request)) return *failure;
   if (auto failure = read_tool_choice(body, request)) return *failure;
+  if (auto failure = read_parallel_calls(body, request)) return *failure;
   if (auto failure = read_response_format(body, request)) return *failure;
   return request;
 }

@@ -31,6 +31,7 @@ struct Value {
 
   // The last member of that name (JSON's usual reading of duplicates), or nullptr; also nullptr when not an object.
   const Value* find(std::string_view key) const;
+  Value* find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
   // Number as a double (correctly rounded; overflow gives an infinity), or an error when not a number.
   Result<double> as_double() const;
   // Integral number in int64 range ("5", "5.0" and "5e0" count), else an error naming the literal.

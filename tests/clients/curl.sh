@@ -37,4 +37,17 @@ timeout 60 "$1" serve bundled --port "${url##*:}" >"$work/second" 2>&1 </dev/nul
 [[ "$code" -eq 1 ]] || complain "a second server on the port ended with $code, not 1: $(cat "$work/second")"
 
 stop_server
+
+# Defaults for requests that do not say, and a terminal that closes.
+start_server "$1" bundled --think off --temperature 0
+curl -sS --max-time 60 "$url/v1/chat/completions" "${json[@]}" -d "${question%,*}}" >"$work/whole"
+grep -q Paris "$work/whole" || complain "the capital of France without thinking: $(cat "$work/whole")"
+if grep -q '"reasoning_content":"' "$work/whole"; then complain "it thinks although --think is off: $(cat "$work/whole")"; fi
+stop_server HUP
+
+for flag in --drain --ping --temperature; do
+  code=0
+  timeout 60 "$1" serve bundled --port 0 "$flag" nan >"$work/refused" 2>&1 </dev/null || code=$?
+  [[ "$code" -eq 2 ]] && grep -q -- "$flag" "$work/refused" || complain "$flag nan ended with $code: $(cat "$work/refused")"
+done
 echo "curl: all fine"

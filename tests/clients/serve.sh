@@ -1,4 +1,4 @@
-# For scripts that source it: start_server K3 MODEL [arguments] sets $url and $server; stop_server insists on a clean end.
+# For scripts that source it: start_server K3 MODEL [arguments] sets $url and $server; stop_server [SIGNAL] insists on a clean end.
 work="$(mktemp -d)"
 server=""
 clean_up() {
@@ -28,9 +28,9 @@ start_server() {
 }
 
 stop_server() {
-  local code=0
-  kill -TERM "$server"
+  local code=0 signal="${1:-TERM}"
+  kill "-$signal" "$server"
   wait "$server" || code=$?
   server=""
-  [[ "$code" -eq 0 ]] || complain "the server ended with $code after SIGTERM: $(cat "$work/server.err")"
+  [[ "$code" -eq 0 ]] || complain "the server ended with $code after SIG$signal: $(cat "$work/server.err")"
 }

@@ -309,3 +309,46 @@ TEST_CASE("text completions") {
             .find("text")
             ->text == "one two");
 }
+
+TEST_CASE("the server's defaults hold for what a request does not say") {
+  server::ServerOptions options;
+  options.sampling.temperature = 0.25F;
+  options.sampling.top_p = 0.5F;
+  options.sampling.top_k = 7;
+  options.sampling.min_p = 0.125F;
+  options.thinking.on = false;
+  World world(options);
+  World plain;
+  world.model->script({.ids = {65}});
+  const auto post = [&](std::string_view path, const std::string& body) {
+    REQUIRE(world.post(path, body).status == 200);
+    return world.model->last_job();
+  };
+  for (const auto& [path, rest] : {std::pair("/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}])"),
+                                   std::pair("/v1/completions", R"({"prompt":"hi")")}) {
+    INFO(path);
+    const std::string begin = rest;
+    for (const std::string silent : {"}", R"(,"temperature":null,"top_p":null,"top_k":null,"min_p":null})"}) {
+      const auto sampling = post(path, begin + silent).sampling;
+      CHECK(sampling.temperature == 0.25F);
+      CHECK(sampling.top_p == 0.5F);
+      CHECK(sampling.top_k == 7);
+      CHECK(sampling.min_p == 0.125F);
+    }
+    const auto asked = post(path, begin + R"(,"temperature":1,"top_p":1,"top_k":0,"min_p":0,"seed":5})").sampling;
+    CHECK(asked.temperature == 1);
+    CHECK(asked.top_p == 1);
+    CHECK(asked.top_k == 0);
+    CHECK(asked.min_p == 0);
+    CHECK(asked.seed == 5);
+    CHECK(post(path, begin + "}").sampling.seed != post(path, begin + "}").sampling.seed);
+  }
+  const std::string silent = chat_body();
+  const std::string off = chat_body(R"("reasoning_effort":"none")");
+  const std::string on = chat_body(R"("reasoning_effort":"low")");
+  CHECK(world.post("/apply-template", silent).body == plain.post("/apply-template", off).body);
+  CHECK(world.post("/apply-template", on).body == plain.post("/apply-template", on).body);
+  // Without thinking the first token is the answer's.
+  const auto message = world.chat().json().find("choices")->items[0].find("message")->find("content")->text;
+  CHECK(message == world.tokenizer->decode(std::vector<text::TokenId>{65}));
+}

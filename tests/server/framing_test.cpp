@@ -26,6 +26,19 @@ TEST_CASE("what is not HTTP is refused, and the server lives on") {
       {std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15), 400},  // TLS on a plain port
       {"GET /health\r\n\r\n", 400},
       {"GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n", 505},
+      {"GET /health HTTP/1.2\r\nHost: localhost\r\n\r\n", 505},
+      {"GET /health HTTP/x.y\r\nHost: localhost\r\n\r\n", 400},
+      {"GET /health HTTQ/1.1\r\nHost: localhost\r\n\r\n", 400},
+      {"GET /health HTTP/1.1\nHost: localhost\n\n", 400},
+      {"GET /health HTTP/1.1\nHost: localhost\r\n\r\n", 400},
+      {"GET /health HTTP/1.1\r\nHost: localhost\n\r\n", 400},
+      {ok + "X: 1\r\n two\r\n\r\n", 400},
+      {ok + "X: 1\r\n\ttwo\r\n\r\n", 400},
+      {ok + "X: 1\r\n \r\n\r\n", 400},
+      {"GET /health HTTP/1.1\r\n Host: localhost\r\n\r\n", 400},
+      {ok + "Content-Encoding: gzip\r\n\r\n", 415},
+      {ok + "Content-Encoding: identity\r\nContent-Encoding: br\r\n\r\n", 415},
+      {ok + "Content-Encoding: Identity\r\n\r\n", 200},
       {"GET /health HTTP/1.1\r\n\r\n", 400},
       {ok + "Host: localhost\r\n\r\n", 400},
       {ok + "bad header\r\n\r\n", 400},
@@ -52,6 +65,45 @@ TEST_CASE("what is not HTTP is refused, and the server lives on") {
   CHECK(status_of(world, "") == 0);
   CHECK(status_of(world, "GET /hea") == 0);
   CHECK(world.get("/health").status == 200);
+}
+
+TEST_CASE("refusals of framing are the request's fault, and say why") {
+  World world;
+  const auto reply_to = [&](std::string_view bytes) {
+    Client client(world.server->port());
+    client.send(bytes);
+    return client.reply();
+  };
+  const Reply version = reply_to("GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n");
+  CHECK(version.error_field("type") == "invalid_request_error");
+  CHECK(version.error_field("code") == "http_version");
+  CHECK(reply_to("GET /health HTTP/1.1\n").error_field("message").find("LF without CR") != std::string::npos);
+  CHECK(reply_to(request("GET", "/health", "", "X: 1\r\n 2\r\n")).error_field("message").find("folded") != std::string::npos);
+  const Reply encoded = reply_to(request("POST", "/tokenize", "x", "Content-Encoding: gzip\r\n"));
+  CHECK(encoded.error_field("type") == "invalid_request_error");
+  CHECK(encoded.headers.at("accept-encoding") == "identity");
+}
+
+TEST_CASE("a head may be cut anywhere") {
+  World world;
+  const std::string good = request("POST", "/tokenize", "{\"content\":\n\n \"x\"}", "X: 1\r\n");
+  const std::string folded = "GET /health HTTP/1.1\r\nHost: localhost\r\nX: 1\r\n 2\r\n\r\n";
+  Client client(world.server->port());
+  for (std::size_t cut = 1; cut < good.size(); ++cut) {
+    INFO(cut);
+    client.send(std::string_view(good).substr(0, cut));
+    CHECK(world.get("/livez").status == 200);
+    client.send(std::string_view(good).substr(cut));
+    REQUIRE(client.reply().status == 200);
+  }
+  for (std::size_t cut = 1; cut < folded.size() - 4; ++cut) {
+    INFO(cut);
+    Client other(world.server->port());
+    other.send(std::string_view(folded).substr(0, cut));
+    CHECK(world.get("/livez").status == 200);
+    other.try_send(std::string_view(folded).substr(cut));
+    REQUIRE(other.reply().status == 400);
+  }
 }
 
 TEST_CASE("header limits") {

@@ -157,8 +157,11 @@ TEST_CASE("a server may go away with jobs in the model, and without ever having 
   REQUIRE(never_started.has_value());
 }
 
-TEST_CASE("the first signal drains") {
-  // In a process of its own: the signal is for the process. No thread of the earlier cases is left when it forks.
+namespace {
+
+// Serves until a signal, in a process of its own: the signal is for the process. No thread of the earlier cases is left when it
+// forks. Sends `first` as soon as `handled` is handled, and returns the exit code.
+int code_after(int first, int handled, void (*before)(int)) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -167,15 +170,17 @@ TEST_CASE("the first signal drains") {
     auto server = server::Server::bind(options);
     if (!server) ::_exit(9);
     (*server)->start();
-    // Catch has a handler of its own here, which would be taken for the server's.
-    ::signal(SIGTERM, SIG_DFL);
-    std::thread killer([] {
+    // Catch has handlers of its own here, which would be taken for the server's.
+    ::signal(handled, SIG_DFL);
+    ::signal(first, before);
+    std::thread killer([=] {
       struct sigaction action{};
       do {
-        ::sigaction(SIGTERM, nullptr, &action);
+        ::sigaction(handled, nullptr, &action);
         std::this_thread::yield();
       } while (action.sa_handler == SIG_DFL);
-      ::kill(::getpid(), SIGTERM);
+      ::kill(::getpid(), first);
+      if (first != handled) ::kill(::getpid(), handled);
     });
     const int code = run_until_signal(**server);
     killer.join();
@@ -183,6 +188,19 @@ TEST_CASE("the first signal drains") {
   }
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+TEST_CASE("the first signal drains") {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    INFO(signal);
+    CHECK(code_after(signal, signal, SIG_DFL) == 0);
+  }
+}
+
+TEST_CASE("a hang-up that the process was told to ignore stays ignored") {
+  // Taken for a signal to drain, it would give SIGTERM its default action back, which ends the process with 143.
+  CHECK(code_after(SIGHUP, SIGTERM, SIG_IGN) == 0);
 }

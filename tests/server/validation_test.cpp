@@ -12,6 +12,8 @@ void refused(const Reply& reply, std::string_view param, std::string_view code) 
   CHECK(reply.error_field("type") == "invalid_request_error");
   CHECK(reply.error_field("param") == param);
   CHECK(reply.error_field("code") == code);
+  // Most programs show the message and nothing else.
+  if (param != "null") CHECK(reply.error_field("message").find(param) != std::string::npos);
 }
 
 }  // namespace
@@ -96,11 +98,26 @@ TEST_CASE("messages and tools") {
   World world;
   world.model->script({.ids = plain_output("ok")});
   const auto post = [&](const std::string& body) { return world.post("/v1/chat/completions", body); };
-  CHECK(post("{}").status == 400);
-  CHECK(post(R"({"messages":[]})").status == 400);
-  CHECK(post(R"({"messages":[{"role":"wizard","content":"x"}]})").status == 400);
+  refused(post("{}"), "messages", "invalid_value");
+  refused(post(R"({"messages":[]})"), "messages", "invalid_value");
+  refused(post(R"({"messages":[{"role":"wizard","content":"x"}]})"), "messages[0].role", "invalid_value");
+  refused(post(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})"), "messages[0].content[0]", "invalid_value");
   CHECK(post(R"({"messages":[{"role":"user","content":""}]})").status == 200);
-  CHECK(world.chat(R"("tool_choice":"required")").status == 400);
+  refused(world.chat(R"("tool_choice":"required")"), "tool_choice", "invalid_value");
+  refused(world.chat(R"("reasoning_effort":"best")"), "reasoning_effort", "invalid_value");
+  refused(world.chat(R"("response_format":{})"), "response_format.type", "invalid_value");
+  refused(world.chat(R"("parallel_tool_calls":"no")"), "parallel_tool_calls", "invalid_value");
+  for (const char* path : {"/v1/chat/completions", "/apply-template"}) {
+    const Reply reply = world.post(path, chat_body(R"("tool_choice":{})"));
+    refused(reply, "tool_choice.type", "invalid_value");
+    CHECK(reply.error_field("message").find("auto, none, required or {") != std::string::npos);
+  }
+  const Reply parallel = world.chat(R"("parallel_tool_calls":false)");
+  CHECK(parallel.status == 200);
+  CHECK(parallel.headers.at("x-k3-warnings") == "parallel_tool_calls: false is not enforced");
+  CHECK(!world.chat(R"("parallel_tool_calls":true)").headers.contains("x-k3-warnings"));
+  const std::string twice = R"({"type":"function","function":{"name":"f"}})";
+  refused(world.chat("\"tools\":[" + twice + "," + twice + "]"), "tools[1].function.name", "invalid_value");
   std::string tools = R"("tools":[)";
   for (int i = 0; i < 129; ++i)
     tools += std::string(i ? "," : "") + R"({"type":"function","function":{"name":"f)" + std::to_string(i) + R"("}})";
@@ -134,6 +151,7 @@ TEST_CASE("a prompt longer than the context is refused with both numbers") {
   CHECK(reply.error_field("n_ctx") == "16");
   CHECK(std::stoi(reply.error_field("n_prompt_tokens")) > 16);
   CHECK(reply.error_field("message").find("maximum context length is 16 tokens") != std::string::npos);
+  refused(world.post("/detokenize", R"({"tokens":[1,-1]})"), "tokens[1]", "invalid_value");
   refused(world.post("/v1/completions", R"({"prompt":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]})"), "prompt", "context_length_exceeded");
   REQUIRE(world.post("/v1/completions", R"({"prompt":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"max_tokens":50})").status == 200);
   CHECK(world.model->last_job().max_tokens == 1);

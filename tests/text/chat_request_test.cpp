@@ -86,6 +86,44 @@ TEST_CASE("thinking on and off in every spelling", "[chat]") {
   CHECK_FALSE(with(R"("thinking":{"type":"disabled"},"chat_template_kwargs":{"thinking_effort":"max"})").thinking);
 }
 
+TEST_CASE("what a request does not say of thinking is the default's to say", "[chat]") {
+  const auto read_with = [](const text::ThinkingDefault& otherwise, const std::string& options) {
+    return text::read_chat_request(json::parse("{" + hello + (options.empty() ? "" : "," + options) + "}").value(), otherwise)
+        .value();
+  };
+  const text::ThinkingDefault off{.on = false, .effort = Effort::max};
+  const text::ThinkingDefault low{.on = true, .effort = Effort::low};
+  CHECK_FALSE(read_with(off, "").thinking);
+  CHECK(read_with(low, "").thinking);
+  CHECK(read_with(low, "").effort == Effort::low);
+  // An explicit null is nothing said.
+  CHECK_FALSE(
+      read_with(off, R"("reasoning_effort":null,"thinking":{"type":null},"chat_template_kwargs":{"thinking":null})").thinking);
+  CHECK_FALSE(read_with(off, R"("chat_template_kwargs":{"thinking_effort":null})").thinking);
+  for (const std::string on : {R"("reasoning_effort":"high")", R"("thinking":{"effort":"high"})",
+                               R"("chat_template_kwargs":{"thinking_effort":"high"})"}) {
+    INFO(on);
+    for (const auto& otherwise : {off, low}) {
+      CHECK(read_with(otherwise, on).thinking);
+      CHECK(read_with(otherwise, on).effort == Effort::high);
+    }
+  }
+  for (const std::string on : {R"("thinking":{"type":"enabled"})", R"("chat_template_kwargs":{"thinking":true})",
+                               R"("chat_template_kwargs":{"enable_thinking":true})",
+                               R"("reasoning_effort":"none","chat_template_kwargs":{"thinking":true})"}) {
+    INFO(on);
+    CHECK(read_with(off, on).thinking);
+    CHECK(read_with(off, on).effort == Effort::max);
+    CHECK(read_with(low, on).effort == Effort::low);
+  }
+  for (const std::string none : {R"("reasoning_effort":"none")", R"("thinking":{"type":"disabled"})",
+                                 R"("chat_template_kwargs":{"enable_thinking":false})"}) {
+    INFO(none);
+    CHECK_FALSE(read_with(low, none).thinking);
+  }
+  CHECK_FALSE(read_with(off, R"("thinking":{"type":"disabled","effort":"low"})").thinking);
+}
+
 TEST_CASE("wrong efforts are refused by name", "[chat]") {
   for (const std::string value : {"\"best\"", "0.5", "true", "[]", "{}", "\"\"", "\"MAX\""}) {
     CHECK(refused_with("\"reasoning_effort\":" + value) == "reasoning_effort");
@@ -159,7 +197,40 @@ TEST_CASE("tools and tool choice are checked", "[chat]") {
   CHECK(refused_with("\"tool_choice\":\"any\"") == "tool_choice");
   CHECK(refused_with("\"tool_choice\":1") == "tool_choice");
   CHECK(refused_with("\"tool_choice\":{}") == "tool_choice.type");
+  for (const std::string choice : {"{}", "1", "\"any\"", "{\"type\":\"tool\"}"}) {
+    CHECK(contains(read("{" + hello + ",\"tool_choice\":" + choice + "}").error().message, "must be auto, none, required or {"));
+  }
   CHECK(refused_with(R"("tool_choice":{"type":"function","function":{"name":"g"}})") == "tool_choice.function.name");
+}
+
+TEST_CASE("what a tool says of itself is checked", "[chat]") {
+  const auto with_function = [](const std::string& rest) {
+    return "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"," + rest + "}}]";
+  };
+  for (const std::string value : {"\"x\"", "1", "[]", "true"}) {
+    CHECK(refused_with(with_function("\"parameters\":" + value)) == "tools[0].function.parameters");
+  }
+  CHECK(refused_with(with_function("\"description\":{}")) == "tools[0].function.description");
+  CHECK(refused_with(with_function("\"strict\":\"yes\"")) == "tools[0].function.strict");
+  CHECK(with(with_function("\"parameters\":null,\"description\":null,\"strict\":null")).tools.items.size() == 1);
+  CHECK(with(with_function("\"parameters\":{},\"description\":\"\",\"strict\":false")).tools.items.size() == 1);
+  CHECK(refused("{\"messages\":[{\"role\":\"system\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":"
+                "7}}]}]}") == "messages[0].tools[0].function.parameters");
+}
+
+TEST_CASE("a name stands for one tool", "[chat]") {
+  CHECK(refused_with("\"tools\":[" + tool + "," + tool + "]") == "tools[1].function.name");
+  CHECK(refused("{\"messages\":[{\"role\":\"system\",\"tools\":[" + tool + "," + tool + "]}]}") ==
+        "messages[0].tools[1].function.name");
+}
+
+TEST_CASE("parallel tool calls are on or off", "[chat]") {
+  CHECK(with("\"x\":1").parallel_calls);
+  CHECK(with("\"parallel_tool_calls\":null").parallel_calls);
+  CHECK_FALSE(with("\"parallel_tool_calls\":false").parallel_calls);
+  for (const std::string value : {"1", "\"true\"", "[]", "{}"}) {
+    CHECK(refused_with("\"parallel_tool_calls\":" + value) == "parallel_tool_calls");
+  }
 }
 
 TEST_CASE("tools that messages declare are checked", "[chat]") {

@@ -1,0 +1,92 @@
+#include "server/body_answer.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "server/workshop.hpp"
+
+namespace k3::server {
+namespace {
+
+// Owns all that the worker touches, so that the session may end before the worker does.
+struct Task {
+  Prepare prepare;
+  std::string body;
+  BodyContext context;
+  Prepared result{};
+};
+
+BodyContext context_of(App& app, const ClientWait& wait) {
+  return {.options = app.options,
+          .tokenizer = app.tokenizer,
+          .model = app.model->info(),
+          .seed = app.random(),
+          .stop = wait.stop_token()};
+}
+
+bool is_large(const Task& task) { return task.body.size() > task.context.options.limits.inline_body_bytes; }
+
+// Never throws: on the worker there is nobody to catch.
+void work(Task& task) noexcept {
+  const auto& hook = task.context.options.before_large_body;
+  try {
+    if (hook && is_large(task)) hook(task.context.stop);
+    task.result = task.prepare(task.body, task.context);
+  } catch (const std::exception& error) {
+    spdlog::error("a body of {} bytes could not be worked through: {}", task.body.size(), error.what());
+    task.result = error_response({.status = 500, .message = "the request could not be worked through", .code = "internal_error"});
+  }
+  // A generation may run for hours; the body is not needed for it.
+  task.body = std::string();
+}
+
+ApiError busy(const Workshop& workshop) {
+  return {.status = 429,
+          .message = "too many large requests at once",
+          .code = "busy",
+          .headers = {{"Retry-After", std::to_string(workshop.backlog().count())}}};
+}
+
+ApiError shutting_down() {
+  return {
+      .status = 503, .message = "the server is shutting down", .code = "shutting_down", .headers = {{"x-should-retry", "false"}}};
+}
+
+// The response where there is no plan for an answer of the model; nullopt: nobody is there to take one.
+asio::awaitable<std::optional<Prepared>> prepare_in_workshop(App& app, ClientWait& wait, std::shared_ptr<Task> task) {
+  std::function<void()> job = [task] { work(*task); };
+  const auto outcome = co_await app.workshop->run(wait, task->body.size(), std::move(job));
+  std::optional<Prepared> result;
+  if (outcome == Workshop::Outcome::done) {
+    result = std::move(task->result);
+  } else if (outcome == Workshop::Outcome::full) {
+    result = error_response(busy(*app.workshop));
+  } else if (!wait.client_gone()) {
+    result = error_response(shutting_down());
+  }
+  co_return result;
+}
+
+}  // namespace
+
+asio::awaitable<void> answer_body(Exchange& exchange, App& app, Prepare prepare) {
+  ClientWait wait(app, exchange);
+  const auto task = std::make_shared<Task>(Task{prepare, exchange.take_body(), context_of(app, wait)});
+  std::optional<Prepared> prepared;
+  if (is_large(*task)) {
+    prepared = co_await prepare_in_workshop(app, wait, task);
+  } else {
+    work(*task);
+    prepared = std::move(task->result);
+  }
+  if (!prepared) {
+    exchange.outcome = "gone";
+    exchange.abandon();
+  } else if (auto* response = std::get_if<Response>(&*prepared)) {
+    co_await exchange.respond(*response);
+  } else {
+    AnswerPlan plan = std::move(std::get<AnswerPlan>(*prepared));
+    co_await run_answer(exchange, app, wait, std::move(plan));
+  }
+}
+
+}  // namespace k3::server

@@ -1,0 +1,20 @@
+// What a body is read against. Copies, or what never changes: a large body is read on another thread.
+#pragma once
+
+#include <stop_token>
+
+#include "model/text/tokenizer.hpp"
+#include "model/ticket.hpp"
+#include "server/server.hpp"
+
+namespace k3::server {
+
+struct BodyContext {
+  const ServerOptions& options;  // outlives the context
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  ModelInfo model;
+  std::uint64_t seed = 0;  // for a request that names none
+  std::stop_token stop{};  // nobody waits for the result any more
+};
+
+}  // namespace k3::server
