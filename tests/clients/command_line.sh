@@ -84,7 +84,7 @@ expect 2 "K3_IDOT" env K3_IDOT=2 "$k3" generate bundled --prompt x
 # A variable whose value is wrong is named whatever the command, unless a flag wins over it; a good one that the command cannot honour is
 # named in a warning.
 bad_variables="K3_BITS=3 K3_EXPERT_GB=-1 K3_DIRECT=2 K3_PIPE=x K3_LOAD_THREADS=0 K3_TOPP=2 K3_CHUNK=0x K3_THINK=much K3_MAXT=0 K3_LAYERS=0 \
-COLI_TEMP=hot K3_IDOT=1 K3_VK=1 K3_MLA_BITS=8"
+COLI_TEMP=hot K3_IDOT=2 K3_VK=1 K3_MLA_BITS=8"
 for setting in $bad_variables; do
   for command in "verify bundled" "tokenize bundled" "serve bundled" "synth $work/never --layers 2 --experts 8"; do
     # shellcheck disable=SC2086
