@@ -16,7 +16,6 @@ struct Mxfp4Weights {
   using I = typename T::I;
   using F = typename T::F;
   static constexpr std::int32_t offset = T::mxfp4_offset;
-  static constexpr float scale_of_x = 0.5F;
   const std::uint8_t* packed;
   const std::uint8_t* scale;
   std::size_t columns;
@@ -37,7 +36,7 @@ struct Mxfp4Weights {
       prefetch<64>(scale + o * (columns / group_columns) + group * T::outputs);
     }
   }
-  // Of `count` groups, at most panel_groups.
+  // Of `count` groups, at most panel_groups; halved, for the codes are doubled.
   void scales(std::size_t o, std::size_t outputs, std::size_t group, std::size_t count, float* out) const {
     const std::size_t stride = columns / group_columns;
     I dwords[4];
@@ -46,7 +45,7 @@ struct Mxfp4Weights {
     for (std::size_t d = 0; d < 4; ++d) {
 #pragma GCC unroll 4
       for (std::size_t b = 0; b < 4; ++b) {
-        T::store(out + (4 * d + b) * T::outputs, T::exponent(dwords[d]));
+        T::store(out + (4 * d + b) * T::outputs, T::mul(T::exponent(dwords[d]), T::set(0.5F)));
         dwords[d] = T::shift_byte(dwords[d]);
       }
     }
@@ -59,7 +58,6 @@ struct Int4Weights {
   using I = typename T::I;
   using F = typename T::F;
   static constexpr std::int32_t offset = T::int4_offset;
-  static constexpr float scale_of_x = 1.0F;
   const std::uint8_t* packed;
   const float* scale;
   std::size_t columns;
@@ -100,7 +98,6 @@ struct Int8Weights {
   using I = typename T::I;
   using F = typename T::F;
   static constexpr std::int32_t offset = T::int8_offset;
-  static constexpr float scale_of_x = 1.0F;
   const std::int8_t* data;
   const float* scale;
   std::size_t columns;
@@ -137,7 +134,7 @@ constexpr bool scaled_groups = !__is_same(Weights, Int8Weights<T>);
 // The sum of one group into its chain.
 template <class T, class Weights>
 inline typename T::F add_group(typename T::I sum, const float* scales, float x_scale, typename T::F chain) {
-  const typename T::F x = T::set(x_scale * Weights::scale_of_x);
+  const typename T::F x = T::set(x_scale);
   if constexpr (scaled_groups<T, Weights>) {
     return T::fma(T::to_float(sum), T::mul(x, T::load(scales)), chain);
   } else {
@@ -160,7 +157,7 @@ inline void few_rows(const Weights& w, std::size_t o, std::size_t outputs, bool 
   for (std::size_t first = 0; first < groups; first += panel_groups) {
     const std::size_t count = groups - first < panel_groups ? groups - first : panel_groups;
     w.scales(o, outputs, first, count, scales);
-    const auto step = [&](std::size_t g, std::size_t parity) {
+    const auto step = [&](std::size_t g, std::size_t parity) __attribute__((always_inline)) {  // else the chains live in memory
       if (more) {
         w.prefetch_group(o + T::outputs, first + g);
       }
@@ -234,7 +231,7 @@ inline void integer_panel_rows(const IntegerPanel<T>& panel, const Group* x, std
   for (std::size_t i = 0; i < R * O * 2; ++i) {
     chain[i / 2 / O][i / 2 % O][i % 2] = T::load(chains + i * T::outputs);
   }
-  const auto step = [&](std::size_t g, std::size_t parity) {
+  const auto step = [&](std::size_t g, std::size_t parity) __attribute__((always_inline)) {  // else the chains live in memory
     I sum[R][O];
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < R; ++r) {

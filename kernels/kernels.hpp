@@ -55,7 +55,7 @@ struct Table {
   // even groups in one chain and odd ones in another, both ascending from +0, at last their sum. x [rows, groups_of(columns)].
 
   void (*quantise)(const float* x, std::size_t columns, Order order, Group* out);
-  // MXFP4 as above; x in even_odd order. The scale of a group is (scale of x / 2) * (scale of w), for codes are doubled to be
+  // MXFP4 as above; x in even_odd order. The scale of a group is (scale of x) * (scale of w / 2), for codes are doubled to be
   // whole. Scale 255 counts as infinity here: the result is no finite number either way.
   void (*fast_mxfp4)(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const Group* x,
                      std::size_t rows, float* y, std::size_t y_stride);

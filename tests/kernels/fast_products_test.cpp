@@ -161,7 +161,7 @@ TEST_CASE("fast MXFP4 products follow their definition") {
       return doubled[c % 2 == 0 ? byte & 15U : byte >> 4U];
     };
     const auto scales = [&](std::size_t o, std::size_t g, float of_x) {
-      return of_x * 0.5F * std::ldexp(1.0F, scale[o * s.columns / 32 + g] - 127);
+      return of_x * std::ldexp(0.5F, scale[o * s.columns / 32 + g] - 127);
     };
     const auto expected = integer_reference(s, groups, Order::even_odd, weight, scales, [](std::size_t) { return 1.0F; });
     for (const Table* table : supported_tables()) {
