@@ -10,6 +10,12 @@
 
 namespace k3 {
 
+// Bits of a weight of the trunk; 0: as stored if that leaves room for working memory and experts, else 8 (never 4 by itself).
+struct WeightBits {
+  unsigned most = 0;           // 4, 8, 16
+  unsigned mla = 0, head = 0;  // 0: the larger of `most` and 8
+};
+
 struct ModelOptions {
   std::filesystem::path directory;
   std::string id;               // empty: the directory's name
@@ -18,7 +24,8 @@ struct ModelOptions {
   std::size_t max_context = 0;  // 0: the model's own limit
   std::size_t chunk = 512;      // prompt rows per step, at most
   std::size_t queue_capacity = 16;
-  std::size_t layers = 0;     // 0: all
+  std::size_t layers = 0;  // 0: all
+  WeightBits bits;
   bool exact = false;         // float32 activations in products: slow, to compare with
   float expert_top_p = 1.0F;  // 1: all chosen experts
   double expert_gb = -1;      // slots for experts, GB; < 0: from what the machine has

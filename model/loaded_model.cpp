@@ -31,12 +31,15 @@ class Fnv1a {
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;
 };
 
-std::string fingerprint(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint) {
+std::string fingerprint(const ModelOptions& options, const checkpoint::TrunkPrecision& precision,
+                        const checkpoint::Checkpoint& checkpoint) {
   Fnv1a hash;
   hash.add_file(checkpoint.directory() / "config.json");
   hash.add_file(checkpoint.directory() / "model.safetensors.index.json");
   for (const auto& file : checkpoint.files()) hash.add(fmt::format("{} {}", file.path.filename().string(), file.bytes));
   hash.add(arithmetic_version);
+  hash.add(fmt::format("precision {} {} {}", static_cast<int>(precision.most), static_cast<int>(precision.mla),
+                       static_cast<int>(precision.head)));
   hash.add(fmt::format("exact {} layers {} top_p {}", options.exact, options.layers, options.expert_top_p));
   return hash.text();
 }
@@ -64,6 +67,35 @@ Result<const kernels::Table*> choose_kernels(const std::string& isa) {
     if (kernels::supported(*table)) names += std::string(", ") + table->name;
   }
   return bad_option("this machine and build have no such instruction-set tier", "one of " + names, isa);
+}
+
+checkpoint::Precision precision_of_bits(unsigned bits) {
+  return bits == 4 ? checkpoint::Precision::int4 : bits == 8 ? checkpoint::Precision::int8 : checkpoint::Precision::bf16;
+}
+
+checkpoint::TrunkPrecision precision_of_bits(unsigned most, const WeightBits& bits) {
+  const auto at_least_8 = [most](unsigned chosen) { return precision_of_bits(chosen != 0 ? chosen : std::max(most, 8U)); };
+  return {precision_of_bits(most), at_least_8(bits.mla), at_least_8(bits.head)};
+}
+
+Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Config& config,
+                                                    std::size_t context, std::uint64_t available) {
+  unsigned most = options.bits.most;
+  if (most == 0) {
+    const auto whole = precision_of_bits(16, options.bits);
+    const std::uint64_t needed =
+        checkpoint::trunk_bytes(config, options.layers, whole) + working_memory(config, context, options.chunk);
+    most = options.exact || available == 0 || needed < available / 16 * 15 ? 16 : 8;
+    if (most == 8) {
+      spdlog::warn(
+          "as stored, the model needs {:.1f} GB of the {:.1f} GB available beside its experts: weights are rounded to 8 bits",
+          static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
+    }
+  }
+  const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);
+  if (options.exact && !chosen.exact())
+    return bad_option("bits", "16, for exact products take weights as stored", std::to_string(most));
+  return chosen;
 }
 
 std::string name_of(const ModelOptions& options) {
@@ -103,7 +135,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
 
   const std::uint64_t available = available_memory();  // before the trunk takes its part
   const unsigned threads = options.threads == 0 ? usable_cores() : options.threads;
-  auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, options.load_progress);
+  const auto precision = choose_precision(options, checkpoint->config(), context, available);
+  if (precision.has_error()) return precision.error();
+  auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, *precision, options.load_progress);
   if (weights.has_error()) return weights.error();
 
   auto model = std::make_unique<LoadedModel>();
@@ -129,7 +163,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
     model->stream.queue_depth = 1;  // one read at a time, none ahead of its turn
     model->stream.load_threads = 1;
   }
-  model->info = {name_of(options), context, config.vocabulary, fingerprint(options, model->checkpoint)};
+  model->precision = *precision;
+  model->info = {name_of(options), context, config.vocabulary, fingerprint(options, *precision, model->checkpoint)};
   return model;
 }
 

@@ -22,6 +22,7 @@ struct LoadedModel {
   std::uint64_t expert_budget_bytes = 0;  // for expert slots; less than one expert still gets one slot
   experts::StreamOptions stream;          // with that budget
   std::size_t chunk = 0;                  // prompt rows per step, at most
+  checkpoint::TrunkPrecision precision;
   bool exact = false;
   float expert_top_p = 1.0F;
   ModelInfo info;

@@ -17,11 +17,14 @@ constexpr const char* sampling_group = "Sampling";
 // Empty: good. CLI11 puts the flag's name before what is returned.
 CLI::Validator check_bits() {
   return {[](std::string& value) -> std::string {
-            if (value == "auto" || value == "16") return {};
-            if (value == "4" || value == "8" || value == "32") return "'" + value + "' is not in this build (auto and 16 are)";
-            return "'" + value + "' is not one of auto, 4, 8, 16, 32";
+            for (const char* known : {"auto", "4", "8", "16"}) {
+              if (value == known) return {};
+            }
+            if (value == "32")
+              return "'32' is not in this build: weights are stored in 16 bits, which 32 would not make more exact";
+            return "'" + value + "' is not one of auto, 4, 8, 16";
           },
-          "{auto,16}"};
+          "{auto,4,8,16}"};
 }
 
 CLI::Validator check_isa() {
@@ -80,8 +83,6 @@ void refuse(CLI::App& command, const std::string& flag, const std::string& varia
 }
 
 void refuse_what_is_not_built(CLI::App& command) {
-  refuse(command, "--mla-bits", "K3_MLA_BITS", "weights are used as stored");
-  refuse(command, "--head-bits", "K3_HEAD_BITS", "weights are used as stored");
   refuse(command, "--dirs", "K3_DIRS", "a model lies in one directory");
   refuse(command, "--mmap", "K3_MMAP", "weights are read, not mapped");
   refuse(command, "--vulkan", "K3_VK", "it computes on the CPU");
@@ -170,9 +171,21 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->check(whole_number(1, 1024))
       ->envname("K3_LAYERS")
       ->group(engine_group);
-  command.add_option("--bits", flags.bits, "precision of the weights that are not experts; auto: as stored")
+  command
+      .add_option("--bits", flags.bits,
+                  "of the weights that are not experts; auto: 16, as stored, if that fits into memory, else 8")
       ->check(check_bits())
       ->envname("K3_BITS")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--mla-bits", flags.mla_bits, "the same of latent attention; auto: those of --bits, at least 8")
+      ->check(check_bits())
+      ->envname("K3_MLA_BITS")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--head-bits", flags.head_bits, "the same of the output head; auto: those of --bits, at least 8")
+      ->check(check_bits())
+      ->envname("K3_HEAD_BITS")
       ->capture_default_str()
       ->group(engine_group);
   const CLI::Option* exact =
@@ -254,6 +267,8 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   options.layers = flags.layers;
   options.expert_top_p = flags.expert_top_p;
   options.expert_gb = flags.expert_gb;
+  const auto bits = [](const std::string& value) { return value == "auto" ? 0U : static_cast<unsigned>(std::stoul(value)); };
+  options.bits = {bits(flags.bits), bits(flags.mla_bits), bits(flags.head_bits)};
   options.exact = flags.exact;
   options.direct = flags.direct;
   options.load_threads = flags.load_threads;

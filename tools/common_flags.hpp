@@ -13,7 +13,7 @@ namespace k3::cli {
 
 struct EngineFlags {
   std::string model;
-  std::string bits = "auto";
+  std::string bits = "auto", mla_bits = "auto", head_bits = "auto";
   std::string isa = "auto";
   bool exact = false;
   unsigned threads = 0;

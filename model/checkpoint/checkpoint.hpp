@@ -1,13 +1,13 @@
 // A checkpoint directory opened: which tensor lies where. Reads headers only; data is read by weights.hpp and experts/.
 #pragma once
 
-#include "model/checkpoint/config.hpp"
-
 #include <array>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+
+#include "model/checkpoint/config.hpp"
 
 namespace k3::checkpoint {
 
@@ -15,8 +15,8 @@ enum class DType : std::uint8_t { bf16, f32, u8, other };
 
 struct Tensor {
   DType dtype = DType::other;
-  std::uint32_t file = 0;     // index into Checkpoint::files()
-  std::uint64_t offset = 0;   // bytes from the start of the file
+  std::uint32_t file = 0;    // index into Checkpoint::files()
+  std::uint64_t offset = 0;  // bytes from the start of the file
   std::uint64_t bytes = 0;
   std::array<std::uint64_t, 4> shape{};
   std::uint8_t rank = 0;
@@ -35,8 +35,8 @@ struct ExpertLocation {
 
 class Checkpoint {
  public:
-  // Opens DIRECTORY: config, index, the header of every shard that holds text tensors. All missing or short shards are listed in one
-  // error; vision shards are never opened. The prefix `language_model.` is probed (derived checkpoints drop it).
+  // Opens DIRECTORY: config, index, the header of every shard that holds text tensors. All missing or short shards are listed in
+  // one error; vision shards are never opened. The prefix `language_model.` is probed (derived checkpoints drop it).
   static Result<Checkpoint> open(const std::filesystem::path& directory);
 
   const std::filesystem::path& directory() const { return directory_; }

@@ -1,11 +1,11 @@
 // config.json: every number the maths uses, checked.
 #pragma once
 
-#include "model/error.hpp"
-
 #include <cstdint>
 #include <filesystem>
 #include <vector>
+
+#include "model/error.hpp"
 
 namespace k3::checkpoint {
 

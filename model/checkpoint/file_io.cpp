@@ -39,7 +39,7 @@ FileHandle::~FileHandle() {
 Result<FileHandle> FileHandle::open(const std::filesystem::path& path) {
   auto handle = open_with(path, O_RDONLY);
   if (!handle) return handle;
-  struct stat status{};
+  struct stat status {};
   if (::fstat(handle->fd(), &status) != 0) return system_error("cannot stat", path.string());
   // A directory opens without complaint and only fails at the first read.
   if (!S_ISREG(status.st_mode))
@@ -50,7 +50,7 @@ Result<FileHandle> FileHandle::open(const std::filesystem::path& path) {
 Result<FileHandle> FileHandle::create(const std::filesystem::path& path) { return open_with(path, O_WRONLY | O_CREAT | O_EXCL); }
 
 Result<std::uint64_t> FileHandle::size(const std::string& name) const {
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd_, &status) != 0) return system_error("cannot stat", name);
   return static_cast<std::uint64_t>(status.st_size);
 }

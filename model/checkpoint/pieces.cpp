@@ -73,9 +73,9 @@ struct Run {
 
 }  // namespace
 
-void append_pieces(std::vector<Piece>& pieces, const Tensor& tensor, std::uint64_t tag, bool tag_follows) {
+void append_pieces(std::vector<Piece>& pieces, const Tensor& tensor, std::uint64_t tag) {
   for (std::uint64_t at = 0; at < tensor.bytes; at += piece_bytes) {
-    pieces.push_back({tensor.file, tensor.offset + at, std::min(piece_bytes, tensor.bytes - at), tag_follows ? tag + at : tag});
+    pieces.push_back({tensor.file, tensor.offset + at, std::min(piece_bytes, tensor.bytes - at), tag});
   }
 }
 

@@ -20,8 +20,8 @@ struct Piece {
 // Large enough that the call costs nothing beside the read, small enough that threads finish together.
 inline constexpr std::uint64_t piece_bytes = 8U << 20;
 
-// Appends [offset, offset + bytes) in pieces; `tag` grows by the distance from the start when `tag_follows`.
-void append_pieces(std::vector<Piece>& pieces, const Tensor& tensor, std::uint64_t tag, bool tag_follows);
+// Appends the bytes of a tensor in pieces.
+void append_pieces(std::vector<Piece>& pieces, const Tensor& tensor, std::uint64_t tag);
 
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 // Called by several threads at once, with the opened file of the piece. An error ends the whole run.

@@ -79,7 +79,7 @@ class Verifier {
 
   void read_all(unsigned threads, const Progress& progress) {
     std::vector<Piece> pieces;
-    for (std::size_t i = 0; i < subjects_.size(); ++i) append_pieces(pieces, *subjects_[i].tensor, i, false);
+    for (std::size_t i = 0; i < subjects_.size(); ++i) append_pieces(pieces, *subjects_[i].tensor, i);
     // In the order of the drive.
     std::sort(pieces.begin(), pieces.end(),
               [](const Piece& a, const Piece& b) { return a.file != b.file ? a.file < b.file : a.offset < b.offset; });

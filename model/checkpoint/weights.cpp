@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "model/checkpoint/pieces.hpp"
+#include "model/checkpoint/quantise.hpp"
 #include "model/checkpoint/tensor_list.hpp"
 
 namespace k3::checkpoint {
@@ -31,23 +32,40 @@ Result<std::shared_ptr<void>> map_storage(std::uint64_t bytes) {
   return std::shared_ptr<void>(memory, [length](void* p) { ::munmap(p, length); });
 }
 
+// Which class of matrices a tensor is in; those that are in none stay as stored.
+Precision precision_of(const std::string& name, const TrunkPrecision& precision, bool is_kda) {
+  const auto ends = [&name](std::string_view end) { return name.ends_with(end); };
+  if (name == "lm_head.weight") return precision.head;
+  if (name.find(".self_attn.") != std::string::npos) {
+    if (ends(".f_a_proj.weight") || ends(".f_b_proj.weight") || ends(".b_proj.weight")) return Precision::bf16;
+    return is_kda ? precision.most : precision.mla;
+  }
+  const bool rounded = name.find(".mlp.") != std::string::npos || name.find("shared_experts.") != std::string::npos ||
+                       name.find("routed_expert_") != std::string::npos;
+  return rounded ? precision.most : Precision::bf16;
+}
+
 // Hands out places for matrices and reads vectors at once. The first error sticks; what follows it is not used.
 class Builder {
  public:
-  Builder(const Checkpoint& checkpoint, char* base, std::uint64_t capacity)
-      : checkpoint_(checkpoint), base_(base), capacity_(capacity) {
+  Builder(const Checkpoint& checkpoint, const TrunkPrecision& precision, char* base, std::uint64_t capacity)
+      : checkpoint_(checkpoint), precision_(precision), base_(base), capacity_(capacity) {
     handles_.resize(checkpoint.files().size());
   }
+
+  // Attention matrices share names between the two kinds, but not a precision.
+  void enter_layer(bool is_kda) { in_kda_ = is_kda; }
 
   Matrix matrix(const std::string& name) {
     const Tensor* tensor = find(name);
     if (tensor == nullptr || tensor->dtype != DType::bf16 || tensor->rank != 2) return give_up(name), Matrix{};
-    assert(used_ + tensor->bytes <= capacity_);
-    const Matrix matrix{base_ + used_, nullptr, tensor->shape[0], tensor->shape[1], Precision::bf16};
-    append_pieces(pieces_, *tensor, used_, true);
-    used_ += round_up(tensor->bytes, matrix_alignment);
-    bytes_ += tensor->bytes;
-    return matrix;
+    const std::size_t rows = tensor->shape[0], columns = tensor->shape[1];
+    const Precision precision = possible(precision_of(name, precision_, in_kda_), columns);
+    const QuantisedSize size = quantised_size(precision, rows, columns);
+    char* const data = take(size.bytes);
+    auto* const scale = size.scales == 0 ? nullptr : reinterpret_cast<float*>(take(size.scales * sizeof(float)));
+    cut(*tensor, {data, scale, rows, columns, precision});
+    return {data, scale, rows, columns, precision};
   }
 
   Vector vector(const std::string& name) {
@@ -85,9 +103,53 @@ class Builder {
 
   const std::optional<Error>& error() const { return error_; }
   std::span<const Piece> pieces() const { return pieces_; }
+
+  // Reads one piece to where it belongs, rounded if it is to be. Any thread.
+  Result<void> load(const Piece& piece, const FileHandle& file, const std::string& name) const {
+    const Part& part = parts_[piece.tag];
+    const Place& to = part.to;
+    if (to.precision == Precision::bf16) {
+      return file.read(to.data + part.first_row * to.columns * 2, piece.bytes, piece.offset, name);
+    }
+    std::vector<std::uint16_t> raw(piece.bytes / 2);
+    if (auto done = file.read(raw.data(), piece.bytes, piece.offset, name); !done) return done;
+    const QuantisedSize before = quantised_size(to.precision, part.first_row, to.columns);
+    quantise_rows(to.precision, raw.data(), raw.size() / to.columns, to.columns, to.data + before.bytes, to.scale + before.scales);
+    return {};
+  }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
+  struct Place {
+    char* data;
+    float* scale;
+    std::size_t rows, columns;
+    Precision precision;
+  };
+  struct Part {
+    Place to;
+    std::size_t first_row;
+  };
+
+  char* take(std::uint64_t bytes) {
+    assert(used_ + bytes <= capacity_);
+    char* const place = base_ + used_;
+    used_ += round_up(bytes, matrix_alignment);
+    bytes_ += bytes;
+    return place;
+  }
+
+  // Whole rows each, for a row's scale asks for the whole row.
+  void cut(const Tensor& tensor, const Place& to) {
+    const std::uint64_t row_bytes = to.columns * 2;
+    const std::size_t rows_a_piece = std::max<std::size_t>(1, piece_bytes / row_bytes);
+    for (std::size_t row = 0; row < to.rows; row += rows_a_piece) {
+      const std::size_t rows = std::min(rows_a_piece, to.rows - row);
+      pieces_.push_back({tensor.file, tensor.offset + row * row_bytes, rows * row_bytes, parts_.size()});
+      parts_.push_back({to, row});
+    }
+  }
+
   const Tensor* find(const std::string& name) const { return error_ ? nullptr : checkpoint_.find(name); }
 
   // open() has checked every tensor, so this is reached only after an earlier error, or when the two lists of names differ.
@@ -126,10 +188,13 @@ class Builder {
   }
 
   const Checkpoint& checkpoint_;
+  const TrunkPrecision precision_;
+  bool in_kda_ = false;
   char* base_;
   std::uint64_t capacity_, used_ = 0, bytes_ = 0;
   std::vector<FileHandle> handles_;
   std::vector<Piece> pieces_;
+  std::vector<Part> parts_;  // [pieces]
   std::optional<Error> error_;
 };
 
@@ -186,6 +251,7 @@ MlaWeights build_mla(Builder& b, const std::string& prefix) {
 
 LayerWeights build_layer(Builder& b, const Config& config, std::size_t layer) {
   const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+  b.enter_layer(config.is_kda[layer]);
   LayerWeights w;
   w.attention_residual = b.residual(prefix + "self_attention_res");
   w.mlp_residual = b.residual(prefix + "mlp_res");
@@ -204,28 +270,39 @@ LayerWeights build_layer(Builder& b, const Config& config, std::size_t layer) {
   return w;
 }
 
-std::uint64_t matrix_bytes(const std::vector<ExpectedTensor>& tensors) {
+std::uint64_t matrix_bytes(const std::vector<ExpectedTensor>& tensors, const TrunkPrecision& precision, bool is_kda) {
   std::uint64_t bytes = 0;
   // The residual projections [1, hidden] are counted too, though they become vectors: an upper bound is enough.
   for (const auto& tensor : tensors) {
-    if (tensor.dtype == DType::bf16 && tensor.rank == 2) bytes += round_up(tensor.bytes(), matrix_alignment);
+    if (tensor.dtype != DType::bf16 || tensor.rank != 2) continue;
+    const Precision to = possible(precision_of(tensor.name, precision, is_kda), tensor.shape[1]);
+    const QuantisedSize size = quantised_size(to, tensor.shape[0], tensor.shape[1]);
+    bytes += round_up(size.bytes, matrix_alignment) + round_up(size.scales * sizeof(float), matrix_alignment);
   }
   return bytes;
 }
 
 }  // namespace
 
+std::uint64_t trunk_bytes(const Config& config, std::size_t max_layers, const TrunkPrecision& precision) {
+  const std::size_t layers = max_layers == 0 ? config.layers : std::min(max_layers, config.layers);
+  std::uint64_t bytes = matrix_bytes(expected_globals(config), precision, false);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    bytes += matrix_bytes(expected_layer(config, layer), precision, config.is_kda[layer]);
+  }
+  return bytes;
+}
+
 Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
-                             const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+                             const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   const Config& config = checkpoint.config();
   const std::size_t layers = max_layers == 0 ? config.layers : std::min(max_layers, config.layers);
-  std::uint64_t capacity = matrix_bytes(expected_globals(config));
-  for (std::size_t layer = 0; layer < layers; ++layer) capacity += matrix_bytes(expected_layer(config, layer));
+  const std::uint64_t capacity = trunk_bytes(config, max_layers, precision);
   auto storage = map_storage(capacity);
   if (!storage) return storage.error();
   auto* base = static_cast<char*>(storage->get());
 
-  Builder builder(checkpoint, base, capacity);
+  Builder builder(checkpoint, precision, base, capacity);
   Weights weights;
   weights.embedding = builder.matrix("model.embed_tokens.weight");
   weights.layers.reserve(layers);
@@ -235,8 +312,8 @@ Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std
   weights.head = builder.matrix("lm_head.weight");
   if (builder.error()) return *builder.error();
 
-  const PieceWork work = [base](const Piece& piece, const FileHandle& file, const std::string& name) {
-    return file.read(base + piece.tag, piece.bytes, piece.offset, name);
+  const PieceWork work = [&builder](const Piece& piece, const FileHandle& file, const std::string& name) {
+    return builder.load(piece, file, name);
   };
   auto done = for_each_piece(checkpoint.files(), builder.pieces(), threads, work, progress);
   if (!done) return done.error();

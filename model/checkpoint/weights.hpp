@@ -1,13 +1,13 @@
 // The trunk in memory: everything but the routed experts, typed and named as the paper names it.
 #pragma once
 
-#include "model/checkpoint/checkpoint.hpp"
-
 #include <functional>
 #include <memory>
 #include <span>
 #include <variant>
 #include <vector>
+
+#include "model/checkpoint/checkpoint.hpp"
 
 namespace k3::checkpoint {
 
@@ -57,10 +57,10 @@ struct MlpWeights {
 };
 
 struct MoeWeights {
-  Matrix router;               // [experts, hidden]
-  Vector router_bias;          // [experts], selection only
-  Matrix down, up;             // hidden -> latent, latent -> hidden
-  Vector norm;                 // [latent]
+  Matrix router;       // [experts, hidden]
+  Vector router_bias;  // [experts], selection only
+  Matrix down, up;     // hidden -> latent, latent -> hidden
+  Vector norm;         // [latent]
   MlpWeights shared;
 };
 
@@ -80,9 +80,21 @@ struct Weights {
   std::uint64_t bytes = 0;              // resident size of the trunk
 };
 
+// What the matrices that bear it are rounded to; the others (embedding, router, f_a, f_b, b) stay as stored.
+struct TrunkPrecision {
+  Precision most = Precision::bf16;  // of KDA, the latent projections, shared experts, the dense MLP
+  Precision mla = Precision::bf16;
+  Precision head = Precision::bf16;
+
+  bool exact() const { return most == Precision::bf16 && mla == Precision::bf16 && head == Precision::bf16; }
+};
+
+// Bytes the matrices of the first `max_layers` layers (0 = all) will take, about.
+std::uint64_t trunk_bytes(const Config& config, std::size_t max_layers, const TrunkPrecision& precision);
+
 // `progress(done_bytes, total_bytes)` is called now and then from the calling thread; `threads` readers share the work.
 // `max_layers` (0 = all) loads only the first layers, for --layers.
 Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
-                             const std::function<void(std::uint64_t, std::uint64_t)>& progress);
+                             const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress);
 
 }  // namespace k3::checkpoint

@@ -24,10 +24,30 @@ struct Queries {
   std::size_t keys(std::size_t row) const { return group.sequence->committed() + row - group.first + 1; }
 };
 
-// Rows [first, first + count) of kv_b in float32.
+// Rows [first, first + count) of kv_b in float32. The product of a whole number and its scale rounds once, on every machine alike.
 void widen(const Compute& compute, const checkpoint::Matrix& w, std::size_t first, std::size_t count, std::vector<float>& out) {
-  out.resize(count * w.columns);
-  compute.kernels.widen_bf16(w.bf16() + first * w.columns, out.size(), out.data());
+  const std::size_t columns = w.columns;
+  out.resize(count * columns);
+  const auto each = [&](const auto& value) {
+    for (std::size_t row = 0; row < count; ++row) {
+      for (std::size_t c = 0; c < columns; ++c) out[row * columns + c] = value(first + row, c);
+    }
+  };
+  switch (w.precision) {
+    case checkpoint::Precision::bf16:
+      compute.kernels.widen_bf16(w.bf16() + first * columns, out.size(), out.data());
+      return;
+    case checkpoint::Precision::int8:
+      each([&](std::size_t row, std::size_t c) { return static_cast<float>(w.int8()[row * columns + c]) * w.scale[row]; });
+      return;
+    case checkpoint::Precision::int4:
+      each([&](std::size_t row, std::size_t c) {
+        const unsigned byte = w.int4()[(row * columns + c) / 2];
+        const auto q = static_cast<int>(c % 2 == 0 ? byte & 15U : byte >> 4U) - 8;
+        return static_cast<float>(q) * w.scale[(row * columns + c) / 64];
+      });
+      return;
+  }
 }
 
 std::size_t head_rows(const checkpoint::Config& config) { return config.nope_dim + config.v_dim; }

@@ -49,7 +49,7 @@ TEST_CASE("a synthetic checkpoint opens, loads and verifies clean") {
   CHECK_FALSE(checkpoint->config().is_kda[4]);
   CHECK(checkpoint->config().is_kda[2]);
 
-  const auto weights = load_weights(*checkpoint, 2, 0, {});
+  const auto weights = load_weights(*checkpoint, 2, 0, {}, {});
   REQUIRE(weights.has_value());
   CHECK(std::get<KdaWeights>(weights->layers[0].attention).a.size() == 3);
   // Six parts of an expert lie one after the other, and experts in the order of their names: 0, 1, 10, 11, 2.

@@ -44,7 +44,7 @@ bool same(const Matrix& matrix, const std::string& bytes) {
 Result<Weights> load(const fs::path& directory, std::size_t layers = 0) {
   auto checkpoint = Checkpoint::open(directory);
   REQUIRE(checkpoint.has_value());
-  return load_weights(*checkpoint, 3, layers, {});
+  return load_weights(*checkpoint, 3, layers, {}, {});
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Result<Weights> load(const fs::path& directory, std::size_t layers = 0) {
 TEST_CASE("the trunk holds the bytes of the shards") {
   const auto checkpoint = Checkpoint::open(tiny_model).value();
   std::uint64_t last_done = 0, last_total = 0;
-  const auto loaded = load_weights(checkpoint, 2, 0, [&](std::uint64_t done, std::uint64_t total) {
+  const auto loaded = load_weights(checkpoint, 2, 0, {}, [&](std::uint64_t done, std::uint64_t total) {
     CHECK(done >= last_done);
     last_done = done;
     last_total = total;
@@ -126,7 +126,7 @@ TEST_CASE("a shard that shrinks after it was opened is an error") {
   REQUIRE(checkpoint.has_value());
   SECTION("within a matrix") { fs::resize_file(copy.shard(14), fs::file_size(copy.shard(14)) - 100); }
   SECTION("to nothing") { fs::resize_file(copy.shard(3), 0); }
-  const auto loaded = load_weights(*checkpoint, 2, 0, {});
+  const auto loaded = load_weights(*checkpoint, 2, 0, {}, {});
   REQUIRE_FALSE(loaded.has_value());
   CHECK(contains(loaded.error().describe(), "ends early"));
 }
@@ -136,7 +136,7 @@ TEST_CASE("a shard that goes after it was opened is an error") {
   const auto checkpoint = Checkpoint::open(copy.path());
   REQUIRE(checkpoint.has_value());
   fs::remove(copy.shard(4));
-  const auto loaded = load_weights(*checkpoint, 2, 0, {});
+  const auto loaded = load_weights(*checkpoint, 2, 0, {}, {});
   REQUIRE_FALSE(loaded.has_value());
   CHECK(contains(loaded.error().file, shard_name(4)));
 }
@@ -149,7 +149,7 @@ TEST_CASE("a NaN in a norm is found when it is loaded") {
   std::string bytes = slurp(copy.shard(7));
   bytes.replace(norm->offset + 6, 2, std::string("\xc0\x7f", 2));
   spill(copy.shard(7), bytes);
-  const auto loaded = load_weights(checkpoint, 2, 0, {});
+  const auto loaded = load_weights(checkpoint, 2, 0, {}, {});
   REQUIRE_FALSE(loaded.has_value());
   CHECK(contains(loaded.error().message, "model.layers.6.input_layernorm.weight"));
   CHECK(loaded.error().offset == static_cast<std::int64_t>(norm->offset + 6));

@@ -49,16 +49,21 @@ expect 2 "--ids: '1x'" "$k3" generate bundled --ids 1,1x
 expect 2 "--prompt-file" "$k3" generate bundled
 expect 2 "--isa" "$k3" generate bundled --prompt x --isa mmx
 
-for flag in --mla-bits --head-bits --dirs --mmap --vulkan --vulkan-gb --vulkan-uploads --ram-gb; do
+for flag in --dirs --mmap --vulkan --vulkan-gb --vulkan-uploads --ram-gb; do
   expect 2 "$flag" "$k3" serve bundled "$flag" 8
   grep -qF "not in this build" "$work/out" || { echo "FAILED  $flag is not refused by name"; failed=1; }
 done
 expect 2 "--vulkan" "$k3" serve --vulkan bundled
-for variable in K3_MLA_BITS K3_HEAD_BITS K3_DIRS K3_MMAP K3_VK K3_VK_GB K3_VK_UP; do
+for variable in K3_DIRS K3_MMAP K3_VK K3_VK_GB K3_VK_UP; do
   expect 2 "$variable" env "$variable=1" "$k3" generate bundled --prompt x
 done
-for bits in 4 8 32; do expect 2 "'$bits' is not in this build" "$k3" serve bundled --bits "$bits"; done
-expect 2 "K3_BITS" env K3_BITS=8 "$k3" serve bundled
+for flag in --bits --mla-bits --head-bits; do
+  expect 2 "'32' is not in this build" "$k3" serve bundled "$flag" 32
+  expect 2 "'5' is not one of" "$k3" serve bundled "$flag" 5
+  for bits in 4 8 16 auto; do expect 0 "" "$k3" generate bundled --prompt x --max-tokens 1 "$flag" "$bits"; done
+done
+expect 2 "K3_BITS" env K3_BITS=12 "$k3" serve bundled
+expect 1 "exact products" "$k3" generate bundled --prompt x --exact --bits 8
 expect 2 "K3_IDOT" env K3_IDOT=2 "$k3" serve bundled
 
 
@@ -84,7 +89,7 @@ expect 2 "K3_IDOT" env K3_IDOT=2 "$k3" generate bundled --prompt x
 # A variable whose value is wrong is named whatever the command, unless a flag wins over it; a good one that the command cannot honour is
 # named in a warning.
 bad_variables="K3_BITS=3 K3_EXPERT_GB=-1 K3_DIRECT=2 K3_PIPE=x K3_LOAD_THREADS=0 K3_TOPP=2 K3_CHUNK=0x K3_THINK=much K3_MAXT=0 K3_LAYERS=0 \
-COLI_TEMP=hot K3_IDOT=2 K3_VK=1 K3_MLA_BITS=8"
+COLI_TEMP=hot K3_IDOT=2 K3_VK=1 K3_MLA_BITS=9 K3_HEAD_BITS=0"
 for setting in $bad_variables; do
   for command in "verify bundled" "tokenize bundled" "serve bundled" "synth $work/never --layers 2 --experts 8"; do
     # shellcheck disable=SC2086
@@ -92,8 +97,8 @@ for setting in $bad_variables; do
   done
 done
 expect 0 "" env K3_CHUNK=many "$k3" generate bundled --prompt x --max-tokens 1 --chunk 4
-good_variables="K3_BITS=16 K3_EXPERT_GB=1 K3_DIRECT=1 K3_PIPE=1 K3_LOAD_THREADS=2 K3_TOPP=1 K3_CHUNK=8 K3_THINK=off K3_MAXT=64 K3_LAYERS=2 \
-K3_TRACE=f K3_X0=f COLI_TEMP=0 K3_IDOT=0"
+good_variables="K3_BITS=8 K3_MLA_BITS=8 K3_HEAD_BITS=16 K3_EXPERT_GB=1 K3_DIRECT=1 K3_PIPE=1 K3_LOAD_THREADS=2 K3_TOPP=1 K3_CHUNK=8 K3_THINK=off K3_MAXT=64 \
+K3_LAYERS=2 K3_TRACE=f K3_X0=f COLI_TEMP=0 K3_IDOT=0"
 for setting in $good_variables; do
   expect 0 "warning: ${setting%%=*} is set and has no effect on" env "$setting" "$k3" verify bundled
 done

@@ -5,6 +5,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,15 +20,23 @@ struct Loaded {
   checkpoint::Weights weights;
 };
 
-inline Loaded load(const std::filesystem::path& directory) {
+inline Loaded load(const std::filesystem::path& directory, const checkpoint::TrunkPrecision& precision = {}) {
   auto checkpoint = checkpoint::Checkpoint::open(directory).value();
-  auto weights = checkpoint::load_weights(checkpoint, 1, 0, {}).value();
+  auto weights = checkpoint::load_weights(checkpoint, 1, 0, precision, {}).value();
   return {std::move(checkpoint), std::move(weights)};
 }
 
 inline const Loaded& tiny() {
   static const Loaded loaded = load(K3_TEST_DATA "/tiny/model");
   return loaded;
+}
+
+// The same, its trunk rounded to this when loaded.
+inline const Loaded& tiny_in(checkpoint::Precision precision) {
+  static std::map<checkpoint::Precision, Loaded> loaded;
+  const auto at = loaded.find(precision);
+  if (at != loaded.end()) return at->second;
+  return loaded.emplace(precision, load(K3_TEST_DATA "/tiny/model", {precision, precision, precision})).first->second;
 }
 
 struct RunnerOptions {

@@ -46,10 +46,24 @@ TEST_CASE("fast products stay near the exact ones") {
   CHECK(error > 2e-5);   // else it is not the fast arithmetic that ran
 }
 
+namespace {
+struct Mode {
+  const char* name;
+  checkpoint::Precision precision;
+  bool exact;
+};
+const std::vector<Mode> modes{{"exact", checkpoint::Precision::bf16, true},
+                              {"bf16", checkpoint::Precision::bf16, false},
+                              {"int8", checkpoint::Precision::int8, false},
+                              {"int4", checkpoint::Precision::int4, false}};
+}  // namespace
+
 TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set") {
   const Golden want = golden();
-  const bool exact = GENERATE(true, false);
-  Runner reference(tiny(), {1, 4, "", exact, {}});
+  const Mode mode = GENERATE(from_range(modes));
+  const Loaded& loaded = tiny_in(mode.precision);
+  const bool exact = mode.exact;
+  Runner reference(loaded, {1, 4, "", exact, {}});
   auto sequence = reference.sequence();
   std::vector<float> hidden;
   const auto logits = reference.feed(*sequence, want.tokens, want.tokens.size(), &hidden);
@@ -63,8 +77,8 @@ TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set
     if (kernels::supported(*table)) variants.push_back({11, {2, 5, table->name, exact, {}}});
   }
   for (const auto& variant : variants) {
-    CAPTURE(exact, variant.chunk, variant.options.threads, variant.options.slots, variant.options.isa);
-    Runner runner(tiny(), variant.options);
+    CAPTURE(mode.name, variant.chunk, variant.options.threads, variant.options.slots, variant.options.isa);
+    Runner runner(loaded, variant.options);
     auto other = runner.sequence();
     std::vector<float> other_hidden;
     CHECK(same_bits(runner.feed(*other, want.tokens, variant.chunk, &other_hidden), logits));
@@ -75,11 +89,13 @@ TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set
 TEST_CASE("a row's bits do not depend on its company") {
   const Golden want = golden();
   const std::span<const std::int32_t> tokens(want.tokens);
-  const bool exact = GENERATE(true, false);
-  Runner runner(tiny(), {2, 3, "", exact, {}});
+  const Mode mode = GENERATE(from_range(modes));
+  const Loaded& loaded = tiny_in(mode.precision);
+  const bool exact = mode.exact;
+  Runner runner(loaded, {2, 3, "", exact, {}});
   auto alone = runner.sequence();
   const auto logits = runner.feed(*alone, tokens, 4);
-  const std::size_t vocabulary = tiny().checkpoint.config().vocabulary;
+  const std::size_t vocabulary = loaded.checkpoint.config().vocabulary;
 
   // Three sequences share each step: one prefilling in chunks of 4, one decoding, one prefilling something else.
   auto a = runner.sequence(), b = runner.sequence(), c = runner.sequence();
