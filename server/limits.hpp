@@ -12,6 +12,7 @@ struct Limits {
   std::size_t header_fields = 100;
   std::size_t body_bytes = 32 * 1024 * 1024;
   std::size_t json_depth = 64;
+  std::size_t json_values = 4'000'000;  // in memory some 100 bytes each; a million messages, or four times a context in token ids
   std::size_t stops = 16;
   std::size_t stop_bytes = 1024;
   std::size_t tools = 128;

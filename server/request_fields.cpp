@@ -108,7 +108,7 @@ ApiError field_error(std::string_view path, std::string message, std::string cod
 }
 
 boost::system::result<json::Value, ApiError> read_body(std::string_view text, const Limits& limits) {
-  auto parsed = json::parse(text, json::ParseLimits{.max_depth = limits.json_depth});
+  auto parsed = json::parse(text, json::ParseLimits{.max_depth = limits.json_depth, .max_values = limits.json_values});
   if (!parsed) {
     return ApiError{.status = 400, .message = "the body is not valid JSON: " + parsed.error().describe(), .code = "invalid_json"};
   }

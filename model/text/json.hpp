@@ -45,9 +45,11 @@ struct Member {
 
 struct ParseLimits {
   std::size_t max_depth = 64;
+  // A value takes some 90 bytes, however short it is written: `[1,1,1…]` of 30 MB would take gigabytes.
+  std::size_t max_values = std::size_t{1} << 40;
 };
 
-// Parses one whole document; trailing garbage, bad UTF-8, lone surrogates and excess depth are errors with a byte offset.
+// Parses one whole document; trailing garbage, bad UTF-8, lone surrogates and excess (see ParseLimits) are errors with a byte offset.
 Result<Value> parse(std::string_view text, ParseLimits limits = {});
 
 // Appends to a string; commas are its business. Strings escape `"` `\` and control characters, everything else is raw UTF-8.

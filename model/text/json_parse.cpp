@@ -30,8 +30,8 @@ class Walker {
  public:
   // The document lies in `wrapped` as `[document]`, so that a lone scalar is an ordinary value; `skipped` is what precedes it in
   // the caller's bytes (a byte order mark), less the bracket.
-  Walker(const simdjson::padded_string& wrapped, std::int64_t shift, std::size_t max_depth)
-      : wrapped_(wrapped), shift_(shift), max_depth_(max_depth) {}
+  Walker(const simdjson::padded_string& wrapped, std::int64_t shift, const ParseLimits& limits)
+      : wrapped_(wrapped), shift_(shift), max_depth_(limits.max_depth), values_left_(limits.max_values) {}
 
   Result<Value> run() {
     od::document document;
@@ -70,6 +70,8 @@ class Walker {
   }
 
   Failure read(od::value element, Value& out, std::size_t depth) {
+    if (values_left_ == 0) return malformed("JSON: too many values", here());
+    --values_left_;
     od::json_type type;
     if (auto code = element.type().get(type)) return broken(code, here());
     switch (type) {
@@ -166,6 +168,7 @@ class Walker {
   const simdjson::padded_string& wrapped_;
   std::int64_t shift_;
   std::size_t max_depth_;
+  std::size_t values_left_;
   od::parser parser_;
   od::document* document_ = nullptr;
 };
@@ -183,7 +186,7 @@ Result<Value> parse(std::string_view text, ParseLimits limits) {
   wrapped.data()[0] = '[';
   std::copy(text.begin(), text.end(), wrapped.data() + 1);
   wrapped.data()[text.size() + 1] = ']';
-  return Walker(wrapped, skipped - 1, limits.max_depth).run();
+  return Walker(wrapped, skipped - 1, limits).run();
 }
 
 }  // namespace k3::json

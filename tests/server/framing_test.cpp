@@ -141,6 +141,18 @@ TEST_CASE("body limits") {
   CHECK(world.post("/tokenize", R"({"content":")" + std::string(4000, 'x') + "\"}").status == 200);
 }
 
+TEST_CASE("a body may hold so many values and no more") {
+  server::ServerOptions options;
+  options.limits.json_values = 5;
+  World world(options);
+  // The object, the array, and three in it.
+  CHECK(world.post("/detokenize", R"({"tokens":[65,66,67]})").status == 200);
+  const Reply reply = world.post("/detokenize", R"({"tokens":[65,66,67,68]})");
+  CHECK(reply.status == 400);
+  CHECK(reply.error_field("code") == "invalid_json");
+  CHECK(reply.error_field("message").find("too many values") != std::string::npos);
+}
+
 TEST_CASE("the default body limit is 32 MiB") {
   World world;
   Client client(world.server->port());
