@@ -70,6 +70,7 @@ std::string where_from(const CLI::App& app, const std::string& message, const st
       for (const std::string& argument : arguments) typed = typed || argument == flag || argument.starts_with(flag + "=");
       if (!typed) return " (from the environment variable " + variable + ")";
     }
+    if (std::string said = where_from(*command, message, arguments); !said.empty()) return said;
   }
   return "";
 }
@@ -77,9 +78,11 @@ std::string where_from(const CLI::App& app, const std::string& message, const st
 int called_wrongly(const CLI::App& app, const CLI::Error& error, const std::vector<std::string>& arguments) {
   std::string message = error.what();
   if (error.get_name() != "UsageError") message += where_from(app, message, arguments);
-  const auto chosen = app.get_subcommands();
-  const std::string help = chosen.empty() ? "k3 --help" : "k3 " + chosen.front()->get_name() + " --help";
-  std::fprintf(stderr, "k3: %s\nk3: see `%s`\n", message.c_str(), help.c_str());
+  std::string command = "k3";
+  for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands()) {
+    command += " " + chosen.front()->get_name();
+  }
+  std::fprintf(stderr, "k3: %s\nk3: see `%s --help`\n", message.c_str(), command.c_str());
   return exit_usage;
 }
 
@@ -109,8 +112,8 @@ int run(int count, char** values) {
   add_render(app, chosen);
   add_parse(app, chosen);
   add_synth(app, chosen);
+  add_bench(app, chosen);
   add_not_built(app, "repack", "write a prepared container");
-  add_not_built(app, "bench", "measure kernels and reads against this machine's own limits");
 
   std::vector<std::string> arguments = arguments_of(count, values);
   if (arguments.empty()) {
