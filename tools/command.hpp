@@ -26,6 +26,7 @@ void add_parse(CLI::App& app, Chosen& chosen);
 void add_verify(CLI::App& app, Chosen& chosen);
 void add_synth(CLI::App& app, Chosen& chosen);
 void add_doctor(CLI::App& app, Chosen& chosen);
+void add_bench(CLI::App& app, Chosen& chosen);
 
 // Says on stderr what went wrong; returns the exit code of a command that failed.
 int report(const Error& error);

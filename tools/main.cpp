@@ -70,9 +70,11 @@ void describe(CLI::App& app) {
 int called_wrongly(const CLI::App& app, const CLI::Error& error, const std::vector<std::string>& arguments) {
   std::string message = error.what();
   if (error.get_name() != "UsageError") message += where_from(app, message, arguments);
-  const auto chosen = app.get_subcommands();
-  const std::string help = chosen.empty() ? "k3 --help" : "k3 " + chosen.front()->get_name() + " --help";
-  std::fprintf(stderr, "k3: %s\nk3: see `%s`\n", message.c_str(), help.c_str());
+  std::string command = "k3";
+  for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands()) {
+    command += " " + chosen.front()->get_name();
+  }
+  std::fprintf(stderr, "k3: %s\nk3: see `%s --help`\n", message.c_str(), command.c_str());
   return exit_usage;
 }
 
@@ -99,8 +101,8 @@ void add_commands(CLI::App& app, Chosen& chosen) {
   add_render(app, chosen);
   add_parse(app, chosen);
   add_synth(app, chosen);
+  add_bench(app, chosen);
   add_not_built(app, "repack", "write a prepared container");
-  add_not_built(app, "bench", "measure kernels and reads against this machine's own limits");
 }
 
 // What a command printed may still be on its way; where it cannot be written, the command has failed.

@@ -1,0 +1,36 @@
+// Runs a loaded model over made-up ids and takes the time: a prompt in chunks, or tokens one by one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/loaded_model.hpp"
+#include "tools/bench.hpp"
+
+namespace k3::cli {
+
+struct ForwardPlan {
+  std::size_t prompt = 0;  // tokens, in chunks of the model's
+  std::size_t decode = 0;  // tokens after that, each the likeliest; 0: the prompt is what is measured
+};
+
+struct ForwardTimes {
+  double seconds = 0;  // of what is measured
+  experts::StreamCounters experts;
+  bool all_resident = false;      // before the measurement began, every expert was in memory
+  std::uint64_t peak_rss = 0;     // largest RssAnon + RssShmem seen between steps; mapped clean pages do not count
+  std::vector<std::int32_t> ids;  // decoded while measured
+};
+
+// When decoding, what goes before is not measured: the prompt, one token, and, where there is room for all experts, their reading.
+Result<ForwardTimes> time_forward(const LoadedModel& model, const ForwardPlan& plan, BenchProgress& progress);
+
+// What a token has to do with, at least.
+struct TokenCost {
+  double trunk_bytes = 0;    // matrices that every token passes, the head among them; of the embedding one row
+  double trunk_weights = 0;  // the same matrices without the head, which only the last token of a prompt meets
+  double expert_weights = 0;
+};
+TokenCost cost_of_a_token(const LoadedModel& model);
+
+}  // namespace k3::cli

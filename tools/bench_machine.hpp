@@ -1,0 +1,37 @@
+// The machine's own limits, against which everything else is measured: how fast memory is read, how fast it multiplies. On a shared
+// machine both change from second to second, so they are measured again and again during a run, and the best counts.
+#pragma once
+
+#include <string>
+
+#include "model/compute_pool.hpp"
+#include "model/text/json.hpp"
+#include "tools/bench_memory.hpp"
+
+namespace k3::cli {
+
+// What was the best so far.
+struct MachineLimits {
+  double ram_bytes = 0;        // a second, of all threads together
+  std::string ram_loop;        // which loop that was
+  double bf16_operations = 0;  // a second; a multiply-add is two
+  std::string bf16_unit;       // by which instruction
+  double int8_operations = 0;
+  std::string int8_unit;
+};
+
+// One of the read loops over all of `memory`; `turn` counts through them.
+void measure_ram(ComputePool& pool, const BenchMemory& memory, std::size_t turn, MachineLimits& limits);
+std::size_t count_ram_loops();
+// All multiply-add loops, some 20 ms each.
+void measure_peaks(ComputePool& pool, MachineLimits& limits);
+// Both, with memory of its own, for commands that have no other use for it.
+Result<void> measure_limits(ComputePool& pool, std::size_t bytes, MachineLimits& limits);
+
+// Members of the object `machine`; `isa` is the kernels' tier.
+void write_limits(json::Writer& writer, const MachineLimits& limits, const std::string& isa, unsigned threads);
+void print_limits(const MachineLimits& limits, const std::string& isa, unsigned threads);
+
+double seconds_now();  // of a clock that never goes back
+
+}  // namespace k3::cli

@@ -1,0 +1,174 @@
+// `k3 bench prefill` and `k3 bench decode`: the model as it is, against the least its bytes and multiplications could take.
+#include <fmt/format.h>
+
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "model/actor_memory.hpp"
+#include "tools/bench.hpp"
+#include "tools/bench_forward.hpp"
+#include "tools/bench_machine.hpp"
+#include "tools/common_flags.hpp"
+#include "tools/input_output.hpp"
+#include "tools/session.hpp"
+
+namespace k3::cli {
+namespace {
+
+constexpr std::size_t most_memory = std::size_t{2} << 30;  // for measuring the memory's speed
+
+struct Flags {
+  EngineFlags engine;
+  bool decode = false;
+  std::size_t tokens = 0, prompt = 16;
+  bool json = false;
+};
+
+// What is told of a run; what could not be measured is absent.
+struct Told {
+  std::size_t tokens = 0;
+  ForwardTimes times;
+  double bytes_per_token = 0;  // from the drive
+  std::optional<double> hit_rate;
+  const char* bound = "";
+  double bound_per_token = 0;   // bytes through memory, or operations
+  std::optional<double> ratio;  // absent where the bound says nothing of this run
+};
+
+// A token passes the trunk and its experts through memory, if they are there; a prompt's tokens share those bytes, and its bound is
+// the multiplications.
+Told judge(const Flags& flags, const LoadedModel& model, ForwardTimes times, const MachineLimits& limits) {
+  const TokenCost cost = cost_of_a_token(model);
+  const auto tokens = static_cast<double>(flags.tokens);
+  const auto acquired = static_cast<double>(times.experts.hits + times.experts.misses);
+  Told told;
+  told.tokens = flags.tokens;
+  told.bytes_per_token = static_cast<double>(times.experts.bytes) / tokens;
+  if (acquired > 0) told.hit_rate = static_cast<double>(times.experts.hits) / acquired;
+  if (flags.decode) {
+    const double experts = acquired * static_cast<double>(model.checkpoint.expert_bytes()) / tokens;
+    told.bound = "ram";
+    told.bound_per_token = cost.trunk_bytes + experts;
+    if (times.experts.misses == 0) told.ratio = told.bound_per_token * tokens / limits.ram_bytes / times.seconds;
+  } else {
+    told.bound = "compute";
+    told.bound_per_token = 2 * (cost.trunk_weights + cost.expert_weights);
+    if (model.expert_top_p >= 1) told.ratio = told.bound_per_token * tokens / limits.bf16_operations / times.seconds;
+  }
+  told.times = std::move(times);
+  return told;
+}
+
+std::string as_json(const Flags& flags, const Told& told, const MachineLimits& limits, const std::string& isa, unsigned threads) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("machine").begin_object();
+  write_limits(writer, limits, isa, threads);
+  writer.end_object().key("results").begin_array().begin_object();
+  writer.key("name").string(flags.decode ? "decode" : "prefill");
+  writer.key("tokens").integer(static_cast<std::int64_t>(told.tokens));
+  writer.key("tokens_per_s").number(static_cast<double>(told.tokens) / told.times.seconds);
+  writer.key("wall_s").number(told.times.seconds);
+  writer.key("bytes_per_token").number(told.bytes_per_token);
+  if (told.hit_rate) writer.key("expert_hit_rate").number(*told.hit_rate);
+  writer.key("bound").string(told.bound);
+  writer.key(flags.decode ? "ram_bytes_per_token" : "operations_per_token").number(told.bound_per_token);
+  if (told.ratio) writer.key("ratio").number(*told.ratio);
+  writer.key("peak_rss_bytes").integer(static_cast<std::int64_t>(told.times.peak_rss));
+  if (flags.decode) {
+    writer.key("all_experts_resident").boolean(told.times.all_resident);
+    writer.key("ids");
+    write_ids(writer, told.times.ids);
+  }
+  writer.end_object().end_array().end_object();
+  return out + "\n";
+}
+
+void print(const Flags& flags, const Told& told) {
+  const double seconds = told.times.seconds;
+  fmt::print("{}: {} tokens in {:.3f} s, {:.2f} tokens/s\n", flags.decode ? "decode" : "prefill", told.tokens, seconds,
+             static_cast<double>(told.tokens) / seconds);
+  fmt::print("  from drive     {:.6f} GB a token\n", told.bytes_per_token / 1e9);
+  if (told.hit_rate) fmt::print("  experts        {:.1f} % found in memory\n", 100 * *told.hit_rate);
+  if (flags.decode) {
+    fmt::print("  through memory {:.6f} GB a token\n", told.bound_per_token / 1e9);
+  } else {
+    fmt::print("  multiplying    {:.6f} GFLOP a token\n", told.bound_per_token / 1e9);
+  }
+  if (told.ratio) {
+    fmt::print("  ratio          {:.3f} of what {} allows\n", *told.ratio, flags.decode ? "the memory's speed" : "the bf16 peak");
+  } else {
+    fmt::print("  ratio          none: {}\n",
+               flags.decode ? "some experts came from the drive" : "not all chosen experts were used");
+  }
+  fmt::print("  memory         {:.3f} GB at most\n", static_cast<double>(told.times.peak_rss) / 1e9);
+}
+
+// Before the model is loaded, when there is memory to spare. Its own threads and memory are gone afterwards.
+Result<MachineLimits> limits_of(const Flags& flags) {
+  ComputePool pool(flags.engine.threads);
+  const std::uint64_t available = available_memory();
+  const std::size_t bytes = available == 0 ? most_memory : std::min<std::uint64_t>(most_memory, available / 4);
+  MachineLimits limits;
+  if (auto done = measure_limits(pool, std::max<std::size_t>(bytes, bench_block), limits); done.has_error()) return done.error();
+  return limits;
+}
+
+int bench_model(const Flags& flags) {
+  auto options = model_options(flags.engine);
+  if (options.has_error()) return report(options.error());
+  BenchProgress progress;
+  auto limits = limits_of(flags);
+  if (limits.has_error()) return report(limits.error());
+  options->load_progress = show_progress("loading");
+  auto model = load_model(*options);
+  if (model.has_error()) return report(model.error());
+  ForwardPlan plan;
+  plan.prompt = flags.decode ? flags.prompt : flags.tokens;
+  plan.decode = flags.decode ? flags.tokens : 0;
+  auto times = time_forward(**model, plan, progress);
+  if (times.has_error()) return report(times.error());
+  const Told told = judge(flags, **model, std::move(times).value(), *limits);
+  const std::string isa = (*model)->kernels->name;
+  const unsigned threads = (*model)->pool->threads();
+  if (flags.json) {
+    const auto written = write_out(as_json(flags, told, *limits, isa, threads));
+    return written.has_error() ? report(written.error()) : int{exit_ok};
+  }
+  print_limits(*limits, isa, threads);
+  print(flags, told);
+  return exit_ok;
+}
+
+void add_one(CLI::App& bench, Chosen& chosen, bool decode) {
+  auto flags = std::make_shared<Flags>();
+  flags->decode = decode;
+  flags->tokens = decode ? 32 : 512;
+  CLI::App* command = decode ? bench.add_subcommand("decode", "tokens one by one, against the memory's speed")
+                             : bench.add_subcommand("prefill", "a prompt, against the best multiply-add unit");
+  add_engine_flags(*command, flags->engine);
+  command->add_option("--tokens", flags->tokens, "how many tokens are measured")
+      ->check(whole_number(1, 1U << 20))
+      ->capture_default_str();
+  if (decode) {
+    command->add_option("--prompt-tokens", flags->prompt, "tokens that go before them")
+        ->check(whole_number(1, 1U << 20))
+        ->capture_default_str();
+  }
+  command->add_flag("--json", flags->json, "one object instead of lines");
+  command->footer(std::string("The ids are made up: what they say does not matter to the time.\nExample:\n  k3 bench ") +
+                  (decode ? "decode bundled --tokens 32" : "prefill bundled --tokens 512"));
+  command->callback([flags, &chosen] { chosen = [flags] { return bench_model(*flags); }; });
+}
+
+}  // namespace
+
+void add_bench_model(CLI::App& bench, Chosen& chosen) {
+  add_one(bench, chosen, false);
+  add_one(bench, chosen, true);
+}
+
+}  // namespace k3::cli

@@ -1,0 +1,129 @@
+#include "tools/bench_reads.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "model/experts/reader.hpp"
+#include "model/experts/slot_memory.hpp"
+#include "tools/bench_machine.hpp"
+
+namespace k3::cli {
+namespace {
+
+using experts::Completion;
+using experts::Reader;
+
+// Every block of every file, in an order that jumps between the files and within them, as experts do. A last partial block is left
+// out unless it is all there is.
+std::vector<ReadPlace> places(const std::vector<checkpoint::File>& files, std::size_t block) {
+  std::vector<ReadPlace> out;
+  for (std::uint32_t file = 0; file < files.size(); ++file) {
+    for (std::uint64_t offset = 0; offset == 0 || offset + block <= files[file].bytes; offset += block)
+      out.push_back({file, offset});
+  }
+  std::uint64_t state = block;
+  for (std::size_t i = out.size(); i > 1; --i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    std::swap(out[i - 1], out[(state >> 33) % i]);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Reader>> make_reader(const experts::ReaderSetup& setup) {
+  auto ring = experts::make_ring_reader(setup);
+  return ring.has_value() ? std::move(ring) : experts::make_pread_reader(setup);
+}
+
+constexpr std::uint64_t sector = 4096;  // what every drive's O_DIRECT accepts
+
+std::uint64_t up_to_sector(std::uint64_t bytes) { return (bytes + sector - 1) / sector * sector; }
+
+// Keeps `depth` reads in flight until the time is over, then waits for the last of them.
+class Run {
+ public:
+  Run(Reader& reader, const std::vector<ReadPlace>& places, const std::vector<checkpoint::File>& files, const std::vector<int>& fds,
+      std::byte* memory, std::size_t block)
+      : reader_(reader), places_(places), files_(files), fds_(fds), memory_(memory), block_(block) {}
+
+  Result<double> measure(unsigned depth, double seconds) {
+    std::vector<Completion> reads(depth);
+    const double begin = seconds_now();
+    end_ = begin + seconds;
+    for (unsigned slot = 0; slot < depth; ++slot) {
+      reads[slot].slot = slot;
+      submit(reads[slot]);
+    }
+    reader_.flush();
+    while (reader_.in_flight() != 0) {
+      reader_.wait();
+      reader_.reap([this](Completion& read) { finish(read); });
+      reader_.flush();
+    }
+    if (failure_ != 0) return fail(ErrorCode::io, std::string("reading the model's files: ") + std::strerror(failure_));
+    return static_cast<double>(bytes_) / (seconds_now() - begin);
+  }
+
+ private:
+  void submit(Completion& read) {
+    const ReadPlace& place = places_[next_++ % places_.size()];
+    read.fd = fds_[place.file];
+    read.file = place.file;
+    read.length =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(block_, up_to_sector(files_[place.file].bytes - place.offset)));
+    read.offset = place.offset;
+    read.into = memory_ + read.slot * block_;
+    reader_.submit(read);
+  }
+  void finish(Completion& read) {
+    if (read.result < 0) {
+      failure_ = -read.result;
+      return;
+    }
+    bytes_ += static_cast<std::uint64_t>(read.result);
+    if (failure_ == 0 && seconds_now() < end_) submit(read);
+  }
+
+  Reader& reader_;
+  const std::vector<ReadPlace>& places_;
+  const std::vector<checkpoint::File>& files_;
+  const std::vector<int>& fds_;
+  std::byte* memory_;
+  std::size_t block_, next_ = 0;
+  double end_ = 0;
+  std::uint64_t bytes_ = 0;
+  int failure_ = 0;
+};
+
+}  // namespace
+
+Result<BenchReads> BenchReads::open(const std::vector<checkpoint::File>& files) {
+  if (files.empty()) return fail(ErrorCode::not_found, "the model has no files to read");
+  auto opened = experts::open_files(files, true);
+  if (opened.has_error()) return opened.error();
+  BenchReads reads;
+  reads.sizes_ = files;
+  reads.files_ = std::move(opened).value();
+  return reads;
+}
+
+Result<double> BenchReads::run(unsigned depth, std::size_t block, double seconds) {
+  auto memory = experts::SlotMemory::make(depth * block);
+  if (memory.has_error()) return memory.error();
+  std::memset(memory->data(), 1, depth * block);  // its pages are no part of a read
+  experts::ReaderSetup setup;
+  setup.files = files_.fds;
+  setup.memory = memory->data();
+  setup.slots = depth;
+  setup.slot_bytes = block;
+  setup.depth = depth;
+  setup.threads = depth;
+  auto reader = make_reader(setup);
+  if (reader.has_error()) return reader.error();
+  engine_ = (*reader)->name();
+  const std::vector<ReadPlace> order = places(sizes_, block);
+  Run run(**reader, order, sizes_, files_.fds, memory->data(), block);
+  return run.measure(depth, seconds);
+}
+
+}  // namespace k3::cli

@@ -1,0 +1,35 @@
+// Reading a model's own files through the reader that fetches experts: how fast at a given block size and depth.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/checkpoint/checkpoint.hpp"
+#include "model/experts/files.hpp"
+
+namespace k3::cli {
+
+struct ReadPlace {
+  std::uint32_t file = 0;
+  std::uint64_t offset = 0;
+};
+
+class BenchReads {
+ public:
+  static Result<BenchReads> open(const std::vector<checkpoint::File>& files);
+
+  // Bytes a second with `depth` reads of `block` bytes (a multiple of 4096) in flight, for about `seconds`.
+  Result<double> run(unsigned depth, std::size_t block, double seconds);
+
+  bool direct() const { return !files_.buffered; }
+  const std::string& engine() const { return engine_; }  // of the last run
+
+ private:
+  std::vector<checkpoint::File> sizes_;
+  experts::OpenFiles files_;
+  std::string engine_;
+};
+
+}  // namespace k3::cli
