@@ -27,16 +27,47 @@ bool speaks_of(const std::string& message, const std::string& flag) {
   return false;
 }
 
+std::vector<CLI::App*> subcommands(CLI::App& app) {
+  return app.get_subcommands([](CLI::App*) { return true; });
+}
+
+std::vector<CLI::App*> all_commands(CLI::App& app) {
+  std::vector<CLI::App*> found;
+  for (CLI::App* command : subcommands(app)) {
+    found.push_back(command);
+    const std::vector<CLI::App*> below = all_commands(*command);
+    found.insert(found.end(), below.begin(), below.end());
+  }
+  return found;
+}
+
+// `bench decode` is two: the command and what it is to do. `name` gets the words.
+std::set<CLI::App*> chosen_commands(CLI::App& app, const std::vector<std::string>& arguments, std::string& name) {
+  std::set<CLI::App*> chosen;
+  CLI::App* at = &app;
+  for (const std::string& word : arguments) {
+    const std::vector<CLI::App*> below = subcommands(*at);
+    const auto next =
+        std::find_if(below.begin(), below.end(), [&](const CLI::App* command) { return command->get_name() == word; });
+    if (next == below.end()) break;
+    at = *next;
+    chosen.insert(at);
+    name += (name.empty() ? "" : " ") + word;
+  }
+  return chosen;
+}
+
 }  // namespace
 
-OtherVariables::OtherVariables(CLI::App& app, std::string command) : command_(std::move(command)) {
+OtherVariables::OtherVariables(CLI::App& app, const std::vector<std::string>& arguments) {
+  const std::set<CLI::App*> chosen = chosen_commands(app, arguments, command_);
   std::map<std::string, CLI::Option*> others;
   std::set<std::string> own;
-  for (CLI::App* candidate : app.get_subcommands([](CLI::App*) { return true; })) {
+  for (CLI::App* candidate : all_commands(app)) {
     for (CLI::Option* option : candidate->get_options()) {
       const std::string variable = option->get_envname();
       if (value_of(variable).empty()) continue;
-      if (candidate->get_name() == command_) {
+      if (chosen.contains(candidate)) {
         own.insert(variable);
       } else {
         others[variable] = option;
@@ -71,6 +102,7 @@ std::string where_from(const CLI::App& app, const std::string& message, const st
       const auto typed = [&](const std::string& argument) { return argument == flag || argument.starts_with(flag + "="); };
       if (std::none_of(arguments.begin(), arguments.end(), typed)) return named(option->get_envname());
     }
+    if (std::string said = where_from(*command, message, arguments); !said.empty()) return said;
   }
   return "";
 }

@@ -13,8 +13,9 @@ namespace k3::cli {
 // The variables that are set, and that the chosen command has no flag for.
 class OtherVariables {
  public:
-  // Before parsing: takes from the parser, which would read them for every command, all variables but those of `command`.
-  OtherVariables(CLI::App& app, std::string command);
+  // Before parsing: takes from the parser, which would read them for every command, all variables but those of the command that
+  // `arguments` begin with.
+  OtherVariables(CLI::App& app, const std::vector<std::string>& arguments);
   // After parsing: a line for each. Throws a usage error where a value would be wrong for any command.
   std::vector<std::string> warnings() const;
 

@@ -133,7 +133,7 @@ int run(int count, char** values) {
   }
   if (!arguments[0].starts_with('-') && !is_command(app, arguments[0])) return unknown_command(app, arguments[0]);
   try {
-    const OtherVariables others(app, arguments[0]);
+    const OtherVariables others(app, arguments);
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // the parser takes them from the back
     for (const std::string& warning : others.warnings()) std::fprintf(stderr, "k3: warning: %s\n", warning.c_str());
     return printed(chosen());
