@@ -35,7 +35,8 @@ bool wanted(const BenchSetup& setup, const Kind& kind) {
 }
 
 Result<void> fits(const BenchSetup& setup, bool codes, bool bf16, bool floats) {
-  const std::uint64_t needed = setup.memory * (std::uint64_t{codes} * 5 / 4 + bf16 + floats), available = available_memory();
+  const std::uint64_t needed = setup.memory * (std::uint64_t{codes} * 5 + std::uint64_t{bf16} * 4 + std::uint64_t{floats} * 4) / 4,
+                      available = available_memory();
   if (available == 0 || needed < available) return {};
   Error error = fail(ErrorCode::out_of_memory, "too little memory for weights that no cache holds (--quick takes a quarter)");
   error.expected = std::to_string(needed) + " bytes";

@@ -54,6 +54,7 @@ if what.startswith("kernels"):
     assert len(results) == want, f"{len(results)} results"
     for r in results:
         positive(r, "rows", "ms", "gbps", "gflops", "ratio")
+        assert 0 < r["best_ms"] <= r["ms"]
         assert r["bound"] in ("ram", "compute") and r["isa"] == machine["isa"]
         times = r["gbps"] * r["ms"] / 1e3 / machine["ram_gbps"], r["gflops"] * r["ms"] / 1e6 / machine["bf16_tflops"]  # seconds
         assert abs(max(times) / (r["ms"] / 1e3) / r["ratio"] - 1) < 1e-6, r
