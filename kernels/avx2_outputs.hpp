@@ -80,6 +80,62 @@ struct Avx2Outputs {
   static F odd_bf16(I a) {
     return _mm256_castsi256_ps(_mm256_and_si256(a, _mm256_set1_epi32(static_cast<std::int32_t>(0xffff0000U))));
   }
+  // --- [group][4] ---
+  static constexpr std::size_t groups = 2;
+  static constexpr std::size_t quads_alone = 1;
+
+  static I load_bytes(const std::uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static void load_even_odd(const std::int8_t* q, I& even, I& odd) {
+    const I low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q));
+    const I high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + 32));
+    even = _mm256_permute2x128_si256(low, high, 0x20);
+    odd = _mm256_permute2x128_si256(low, high, 0x31);
+  }
+  static I add_pairs(I words) { return _mm256_madd_epi16(words, _mm256_set1_epi16(1)); }
+  // Of int8 weights, which come without an offset.
+  template <std::int32_t offset>
+  static I dot_bytes(I codes, I x) {
+    static_assert(offset == 0);
+    return add_pairs(_mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(codes, x)));
+  }
+  // Of nibbles: twice two products of at most 24 * 127 fit 16 bits.
+  template <std::int32_t offset>
+  static I dot_pair(I a, I xa, I b, I xb) {
+    static_assert(offset != 0);
+    return add_pairs(_mm256_add_epi16(_mm256_maddubs_epi16(a, xa), _mm256_maddubs_epi16(b, xb)));
+  }
+  static I fold(I a, I b) { return add(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31)); }
+  static I reduce4(const I s[4]) {
+    const I ab = add(_mm256_unpacklo_epi32(s[0], s[1]), _mm256_unpackhi_epi32(s[0], s[1]));
+    const I cd = add(_mm256_unpacklo_epi32(s[2], s[3]), _mm256_unpackhi_epi32(s[2], s[3]));
+    return add(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+  }
+  static F spread(const float* p) { return _mm256_set_m128(_mm_set1_ps(p[1]), _mm_set1_ps(p[0])); }
+  static I spread(const std::int32_t* p) { return _mm256_set_m128i(_mm_set1_epi32(p[1]), _mm_set1_epi32(p[0])); }
+  static F exponents4(const std::uint8_t* p, std::size_t stride) {
+    std::uint16_t rows[4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      __builtin_memcpy(&rows[i], p + i * stride, 2);
+    }
+    std::int64_t all = 0;
+    __builtin_memcpy(&all, rows, 8);
+    const __m128i transposed =
+        _mm_shuffle_epi8(_mm_cvtsi64_si128(all), _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, -1, -1, -1, -1, -1, -1, -1, -1));
+    return exponent(_mm256_cvtepu8_epi32(transposed));
+  }
+  static F pair_scales4(const float* p, std::size_t stride) {
+    const __m128 both = _mm_setr_ps(p[0], p[stride], p[2 * stride], p[3 * stride]);
+    return _mm256_set_m128(both, both);
+  }
+  static F keep_groups(std::size_t count, F a, F b) { return count == groups ? a : _mm256_blend_ps(b, a, 0x0f); }
+  static void add_chains(const F chain[2], float out[4]) {
+    const __m128 low = _mm_add_ps(_mm256_castps256_ps128(chain[0]), _mm256_extractf128_ps(chain[0], 1));
+    const __m128 high = _mm_add_ps(_mm256_castps256_ps128(chain[1]), _mm256_extractf128_ps(chain[1], 1));
+    _mm_storeu_ps(out, _mm_add_ps(low, high));
+  }
+
+  static I multiply(I a, I b) { return _mm256_mullo_epi32(a, b); }
+  static I add(I a, I b) { return _mm256_add_epi32(a, b); }
   static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }

@@ -22,14 +22,17 @@ namespace k3::kernels {
 // Columns that share one scale when activations are rounded to int8.
 constexpr std::size_t group_columns = 32;
 
-// Groups in a row; the last one is filled up with zeros.
-constexpr std::size_t groups_of(std::size_t columns) { return (columns + group_columns - 1) / group_columns; }
+constexpr std::size_t block_groups = 4;
 
-// 32 activations of a row: x = scale * q, rounded to nearest even with scale = max|x| / 127.
-struct Group {
-  std::int8_t q[group_columns];  // in the order that quantise was asked for
-  float scale;                   // 0 where max|x| < 2^-100; NaN where an activation is no finite number (q is 0 then)
-  std::int32_t sum;              // of q
+// Groups and blocks in a row; the last group is filled up with zeros, and groups that do not exist are not read.
+constexpr std::size_t groups_of(std::size_t columns) { return (columns + group_columns - 1) / group_columns; }
+constexpr std::size_t blocks_of(std::size_t columns) { return (groups_of(columns) + block_groups - 1) / block_groups; }
+
+// 128 activations of a row, in groups of 32: x = scale * q, rounded to nearest even with scale = max|x| / 127.
+struct Block {
+  std::int8_t q[block_groups][group_columns];  // of a group, in the order that quantise was asked for
+  float scale[block_groups];                   // 0 where max|x| < 2^-100; NaN where an activation is no finite number (q is 0 then)
+  std::int32_t sum[block_groups];              // of q
 };
 
 // Weights of half a byte have even columns in the low nibbles: their activations lie as the 16 even columns, then the 16 odd ones.
@@ -51,20 +54,22 @@ struct Table {
                        std::size_t rows, std::size_t x_stride, float* y, std::size_t y_stride);
 
   // --- fast products: y[r*y_stride + o] = sum_i w[o, i] * x[r, i] with x rounded as said ---
-  // int8 activations: the sum of each group is an exact integer s; then chain = fma(float(s), scale of x [* scale of w], chain),
-  // even groups in one chain and odd ones in another, both ascending from +0, at last their sum. x [rows, groups_of(columns)].
+  // int8 activations: the sum of each group is an exact integer s; then chain = fma(float(s), scale of x [* scale of w], chain)
+  // with one chain for each remainder of the group's number by 4, all ascending from +0, at last (chain 0 + chain 1) + (chain 2 +
+  // chain 3). x [rows, blocks_of(columns)].
 
-  void (*quantise)(const float* x, std::size_t columns, Order order, Group* out);
+  // Rounds x[0..columns) into the groups of `out`, a row's blocks, from column `first` on (a multiple of 32).
+  void (*quantise)(const float* x, std::size_t columns, Order order, Block* out, std::size_t first);
   // MXFP4 as above; x in even_odd order. The scale of a group is (scale of x) * (scale of w / 2), for codes are doubled to be
   // whole. Scale 255 counts as infinity here: the result is no finite number either way.
-  void (*fast_mxfp4)(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const Group* x,
+  void (*fast_mxfp4)(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const Block* x,
                      std::size_t rows, float* y, std::size_t y_stride);
   // w [out, columns] in -127..127, scale [out], by which the final sum is multiplied; x in natural order.
-  void (*fast_int8)(const std::int8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x,
+  void (*fast_int8)(const std::int8_t* w, const float* scale, std::size_t out, std::size_t columns, const Block* x,
                     std::size_t rows, float* y, std::size_t y_stride);
   // w [out, columns/2], value = nibble - 8; scale [out, columns/64] for 64 columns each, columns a multiple of 64; x in even_odd
   // order. The scale of a group is (scale of x) * (scale of w).
-  void (*fast_int4)(const std::uint8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x,
+  void (*fast_int4)(const std::uint8_t* w, const float* scale, std::size_t out, std::size_t columns, const Block* x,
                     std::size_t rows, float* y, std::size_t y_stride);
 
   // Rounds to the nearest bf16, ties to even, and widens again. NaN stays NaN.

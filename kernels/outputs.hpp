@@ -17,7 +17,18 @@
 //   as_float(I)                        the bits of a float
 //   even_bf16(I) odd_bf16(I)           the low and the high half, widened
 //   mul add fma
-// and the constants few_rows, row_tile, tiles: how many accumulators its registers hold (they never change bits).
+// For few rows a vector is [group][4]: T::groups groups of 32 columns, four lanes each.
+//   load_bytes(p)                      as they lie in memory
+//   load_even_odd(q, I& even, I& odd)  of the same number of groups of activations in even_odd order
+//   dot_bytes<offset>(codes, x)        lane = sum of 4 products;  dot_pair<offset>(a, xa, b, xb) = two of them, added
+//   fold(a, b)                         eight lanes a group in two vectors -> four lanes a group
+//   reduce4(s[4])                      lane i of a group = the sum of that group's lanes in s[i]
+//   spread(p)                          p[g] in the four lanes of group g;  multiply(I, I)
+//   exponents4(p, stride)              lane i of group g = exponent of p[i*stride + g]
+//   pair_scales4(p, stride)            lane i of group g = p[i*stride + g/2]
+//   keep_groups(count, a, b)           a in the first groups, b in the others
+//   add_chains(F[4 / groups], out)     out[i] = (chain 0 + chain 1) + (chain 2 + chain 3) of lane i
+// and the constants quads_alone, few_rows, row_tile, tiles: how many accumulators its registers hold (they never change bits).
 #pragma once
 
 #include "kernels/kernels.hpp"

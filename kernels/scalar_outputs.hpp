@@ -113,6 +113,59 @@ struct ScalarOutputs {
   static F odd_bf16(const I& a) {
     return each<F>([&](std::size_t i) { return from_bits(a.lane[i] & 0xffff0000U); });
   }
+  // --- [group][4], one group ---
+  static constexpr std::size_t groups = 1;
+  static constexpr std::size_t quads_alone = 1;
+
+  static I load_bytes(const std::uint8_t* p) { return load_codes(p); }
+  static I load_bytes(const std::int8_t* p) {
+    I result;
+    __builtin_memcpy(result.lane, p, sizeof(result.lane));
+    return result;
+  }
+  static void load_even_odd(const std::int8_t* q, I& even, I& odd) {
+    even = load_bytes(q);
+    odd = load_bytes(q + sizeof(I));
+  }
+  template <std::int32_t offset>
+  static I dot_bytes(const I& codes, const I& x) {
+    return each<I>([&](std::size_t i) {
+      std::int32_t sum = 0;
+      for (unsigned shift = 0; shift < 32; shift += 8) {
+        sum += static_cast<std::int8_t>(codes.lane[i] >> shift) * static_cast<std::int8_t>(x.lane[i] >> shift);
+      }
+      return static_cast<std::uint32_t>(sum);
+    });
+  }
+  template <std::int32_t offset>
+  static I dot_pair(const I& a, const I& xa, const I& b, const I& xb) {
+    return add(dot_bytes<offset>(a, xa), dot_bytes<offset>(b, xb));
+  }
+  static I fold(const I& a, const I& b) { return add(a, b); }
+  static I reduce4(const I s[4]) {
+    return each<I>([&](std::size_t i) { return s[i].lane[0] + s[i].lane[1] + s[i].lane[2] + s[i].lane[3]; });
+  }
+  static F spread(const float* p) { return set(*p); }
+  static I spread(const std::int32_t* p) { return set(*p); }
+  static F exponents4(const std::uint8_t* p, std::size_t stride) {
+    return exponent(each<I>([&](std::size_t i) { return p[i * stride]; }));
+  }
+  static F pair_scales4(const float* p, std::size_t stride) {
+    return each<F>([&](std::size_t i) { return p[i * stride]; });
+  }
+  static F keep_groups(std::size_t, const F& a, const F&) { return a; }
+  static void add_chains(const F chain[4], float out[4]) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      out[i] = (chain[0].lane[i] + chain[1].lane[i]) + (chain[2].lane[i] + chain[3].lane[i]);
+    }
+  }
+
+  static I multiply(const I& a, const I& b) {
+    return each<I>([&](std::size_t i) { return a.lane[i] * b.lane[i]; });
+  }
+  static I add(const I& a, const I& b) {
+    return each<I>([&](std::size_t i) { return a.lane[i] + b.lane[i]; });
+  }
   static F mul(const F& a, const F& b) {
     return each<F>([&](std::size_t i) { return a.lane[i] * b.lane[i]; });
   }

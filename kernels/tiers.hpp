@@ -33,17 +33,17 @@ struct Products {
 
 template <class O>
 struct FastProducts {
-  static void mxfp4(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const Group* x,
+  static void mxfp4(const std::uint8_t* packed, const std::uint8_t* scale, std::size_t out, std::size_t columns, const Block* x,
                     std::size_t rows, float* y, std::size_t y_stride) {
-    integer_product<O>(Mxfp4Weights<O>{packed, scale, columns}, out, x, rows, y, y_stride);
+    integer_product<O>(Mxfp4Weights<O>(packed, scale, columns), out, x, rows, y, y_stride);
   }
-  static void int8(const std::int8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x, std::size_t rows,
+  static void int8(const std::int8_t* w, const float* scale, std::size_t out, std::size_t columns, const Block* x, std::size_t rows,
                    float* y, std::size_t y_stride) {
     integer_product<O>(Int8Weights<O>{w, scale, columns}, out, x, rows, y, y_stride);
   }
-  static void int4(const std::uint8_t* w, const float* scale, std::size_t out, std::size_t columns, const Group* x,
+  static void int4(const std::uint8_t* w, const float* scale, std::size_t out, std::size_t columns, const Block* x,
                    std::size_t rows, float* y, std::size_t y_stride) {
-    integer_product<O>(Int4Weights<O>{w, scale, columns}, out, x, rows, y, y_stride);
+    integer_product<O>(Int4Weights<O>(w, scale, columns), out, x, rows, y, y_stride);
   }
 };
 

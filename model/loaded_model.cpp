@@ -12,7 +12,7 @@ namespace k3 {
 namespace {
 
 // Part of the fingerprint: raised when a change of the arithmetic changes bits, so that stored states of old bits are not reused.
-constexpr std::string_view arithmetic_version = "int8 groups 1";
+constexpr std::string_view arithmetic_version = "int8 groups 2";
 
 class Fnv1a {
  public:

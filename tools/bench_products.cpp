@@ -5,7 +5,7 @@
 namespace k3::cli {
 namespace {
 
-using kernels::Group;
+using kernels::Block;
 using kernels::Order;
 
 // An expert, and one of the wide matrices that every token meets.
@@ -31,8 +31,8 @@ struct ExpertRun {
   std::vector<float> x = bench_activations(rows * latent, 1.0F);
   // w1 and w3 in one piece: a row's gate, then all rows' ups.
   std::vector<float> gate_up = std::vector<float>(2 * rows * inner), out = std::vector<float>(rows * latent);
-  std::vector<Group> rounded_x = std::vector<Group>(rows * kernels::groups_of(latent));
-  std::vector<Group> rounded_inner = std::vector<Group>(rows * kernels::groups_of(inner));
+  std::vector<Block> rounded_x = std::vector<Block>(rows * kernels::blocks_of(latent));
+  std::vector<Block> rounded_inner = std::vector<Block>(rows * kernels::blocks_of(inner));
 
   Expert next() {
     const std::byte* packed = data.codes.next(3 * part_bytes);
@@ -46,7 +46,7 @@ struct ExpertRun {
   void fast() {
     const Expert expert = next();
     pool.run(rows, [&](std::size_t row) {
-      kernels.quantise(&x[row * latent], latent, Order::even_odd, &rounded_x[row * kernels::groups_of(latent)]);
+      kernels.quantise(&x[row * latent], latent, Order::even_odd, &rounded_x[row * kernels::blocks_of(latent)], 0);
     });
     in_blocks(pool, 2, inner, rows, [&](std::size_t part, std::size_t first, std::size_t count) {
       kernels.fast_mxfp4(expert.packed_part(part) + first * latent / 2, expert.scale_part(part) + first * latent / 32, count,
@@ -54,7 +54,7 @@ struct ExpertRun {
     });
     pool.run(rows, [&](std::size_t row) {
       activate(row);
-      kernels.quantise(&gate_up[row * inner], inner, Order::even_odd, &rounded_inner[row * kernels::groups_of(inner)]);
+      kernels.quantise(&gate_up[row * inner], inner, Order::even_odd, &rounded_inner[row * kernels::blocks_of(inner)], 0);
     });
     in_blocks(pool, 1, latent, rows, [&](std::size_t, std::size_t first, std::size_t count) {
       kernels.fast_mxfp4(expert.packed_part(2) + first * inner / 2, expert.scale_part(2) + first * inner / 32, count, inner,
@@ -95,12 +95,12 @@ struct TrunkRun {
   std::vector<float> x = bench_activations(rows * trunk_columns, 1.0F);
   std::vector<float> y = std::vector<float>(rows * trunk_outputs);
   std::vector<float> rounded = std::vector<float>(rows * trunk_columns);
-  std::vector<Group> groups = std::vector<Group>(rows * kernels::groups_of(trunk_columns));
+  std::vector<Block> groups = std::vector<Block>(rows * kernels::blocks_of(trunk_columns));
   std::vector<float> row_scales = std::vector<float>(trunk_outputs, 0x1p-10F);
 
   void quantise(Order order) {
     pool.run(rows, [&](std::size_t row) {
-      kernels.quantise(&x[row * trunk_columns], trunk_columns, order, &groups[row * kernels::groups_of(trunk_columns)]);
+      kernels.quantise(&x[row * trunk_columns], trunk_columns, order, &groups[row * kernels::blocks_of(trunk_columns)], 0);
     });
   }
 

@@ -20,19 +20,19 @@ class Activations {
   const float* values() const { return x_; }
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }
-  std::size_t groups() const { return kernels::groups_of(columns_); }
+  std::size_t blocks() const { return kernels::blocks_of(columns_); }
 
-  // [rows, columns] rounded to bf16; [rows, groups()] rounded to int8. Only after they were made.
+  // [rows, columns] rounded to bf16; [rows, blocks()] rounded to int8. Only after they were made.
   const float* rounded() const { return rounded_.data(); }
-  const kernels::Group* natural() const { return natural_.data(); }
-  const kernels::Group* even_odd() const { return even_odd_.data(); }
+  const kernels::Block* natural() const { return natural_.data(); }
+  const kernels::Block* even_odd() const { return even_odd_.data(); }
 
  private:
   friend struct Compute;
   const float* x_ = nullptr;
   std::size_t rows_ = 0, columns_ = 0;
   std::vector<float> rounded_;
-  std::vector<kernels::Group> natural_, even_odd_;
+  std::vector<kernels::Block> natural_, even_odd_;
   bool has_rounded_ = false, has_natural_ = false, has_even_odd_ = false;
 };
 

@@ -8,7 +8,7 @@ namespace k3::layers {
 namespace {
 
 void gather(const Compute& compute, const Activations& latent, ExpertWave& wave) {
-  const std::size_t width = latent.columns(), groups = latent.groups(), inner = compute.config.expert_inner;
+  const std::size_t width = latent.columns(), blocks = latent.blocks(), inner = compute.config.expert_inner;
   const std::size_t rows = wave.users.size();
   wave.gate.resize(rows * inner);
   wave.up.resize(rows * inner);
@@ -18,10 +18,10 @@ void gather(const Compute& compute, const Activations& latent, ExpertWave& wave)
     for (std::size_t i = 0; i < rows; ++i) std::copy_n(latent.values() + wave.users[i].row * width, width, &wave.x[i * width]);
     return;
   }
-  wave.inner_groups.resize(rows * kernels::groups_of(inner));
-  wave.x_groups.resize(rows * groups);
+  wave.inner_blocks.resize(rows * kernels::blocks_of(inner));
+  wave.x_blocks.resize(rows * blocks);
   for (std::size_t i = 0; i < rows; ++i) {
-    std::copy_n(latent.even_odd() + wave.users[i].row * groups, groups, &wave.x_groups[i * groups]);
+    std::copy_n(latent.even_odd() + wave.users[i].row * blocks, blocks, &wave.x_blocks[i * blocks]);
   }
 }
 
@@ -33,13 +33,13 @@ struct Packed {
 
 // Outputs [first, first + count) of w for rows [row, row + rows) of the gathered x; y [.., stride].
 void product(const Compute& compute, const Packed& w, std::size_t first, std::size_t count, const std::vector<float>& x,
-             const std::vector<kernels::Group>& groups, std::size_t row, std::size_t rows, float* y, std::size_t stride) {
+             const std::vector<kernels::Block>& blocks, std::size_t row, std::size_t rows, float* y, std::size_t stride) {
   const std::uint8_t* codes = w.codes + first * w.columns / 2;
   const std::uint8_t* scale = w.scale + first * w.columns / kernels::group_columns;
   if (compute.exact) {
     compute.kernels.matmul_mxfp4(codes, scale, count, w.columns, &x[row * w.columns], rows, w.columns, y + first, stride);
   } else {
-    compute.kernels.fast_mxfp4(codes, scale, count, w.columns, &groups[row * kernels::groups_of(w.columns)], rows, y + first,
+    compute.kernels.fast_mxfp4(codes, scale, count, w.columns, &blocks[row * kernels::blocks_of(w.columns)], rows, y + first,
                                stride);
   }
 }
@@ -47,18 +47,17 @@ void product(const Compute& compute, const Packed& w, std::size_t first, std::si
 // Gate and up for the same outputs, so that the activation and its rounding follow while both are in the cache.
 void inner_block(const Compute& compute, const ExpertWave::Part& part, std::size_t latent, std::size_t first, std::size_t count,
                  ExpertWave& wave) {
-  const std::size_t inner = compute.config.expert_inner, groups = kernels::groups_of(inner);
+  const std::size_t inner = compute.config.expert_inner, blocks = kernels::blocks_of(inner);
   const experts::ExpertBytes& bytes = part.lease.bytes();
   float* const gate = &wave.gate[part.first * inner];
   float* const up = &wave.up[part.first * inner];
-  product(compute, {bytes.w1, bytes.w1_scale, latent}, first, count, wave.x, wave.x_groups, part.first, part.rows, gate, inner);
-  product(compute, {bytes.w3, bytes.w3_scale, latent}, first, count, wave.x, wave.x_groups, part.first, part.rows, up, inner);
+  product(compute, {bytes.w1, bytes.w1_scale, latent}, first, count, wave.x, wave.x_blocks, part.first, part.rows, gate, inner);
+  product(compute, {bytes.w3, bytes.w3_scale, latent}, first, count, wave.x, wave.x_blocks, part.first, part.rows, up, inner);
   for (std::size_t row = 0; row < part.rows; ++row) {
     float* const g = gate + row * inner + first;
     compute.kernels.situ(g, up + row * inner + first, count, compute.config.situ_beta, compute.config.situ_linear_beta, g);
     if (compute.exact) continue;
-    kernels::Group* const rounded = &wave.inner_groups[(part.first + row) * groups + first / kernels::group_columns];
-    compute.kernels.quantise(g, count, kernels::Order::even_odd, rounded);
+    compute.kernels.quantise(g, count, kernels::Order::even_odd, &wave.inner_blocks[(part.first + row) * blocks], first);
   }
 }
 
@@ -67,7 +66,7 @@ void outer_block(const Compute& compute, std::size_t latent, std::size_t first, 
   const std::size_t inner = compute.config.expert_inner;
   for (const ExpertWave::Part& part : wave.parts) {
     const experts::ExpertBytes& bytes = part.lease.bytes();
-    product(compute, {bytes.w2, bytes.w2_scale, inner}, first, count, wave.gate, wave.inner_groups, part.first, part.rows,
+    product(compute, {bytes.w2, bytes.w2_scale, inner}, first, count, wave.gate, wave.inner_blocks, part.first, part.rows,
             &wave.out[part.first * latent], latent);
     for (std::size_t i = part.first; i < part.first + part.rows; ++i) {
       compute.kernels.axpy(wave.users[i].weight, &wave.out[i * latent + first], count, sum + wave.users[i].row * latent + first);

@@ -27,7 +27,7 @@ struct ExpertWave {
   std::vector<User> users;  // [gathered rows]
   // [gathered rows, ...]: the input in the form that the mode asks for, the inner activations likewise, and the output
   std::vector<float> x, gate, up, out;
-  std::vector<kernels::Group> x_groups, inner_groups;
+  std::vector<kernels::Block> x_blocks, inner_blocks;
 
   void clear() {
     parts.clear();

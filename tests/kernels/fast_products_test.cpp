@@ -30,6 +30,12 @@ std::string describe(const Table& table, const Shape& s) {
          std::to_string(s.rows) + " rows";
 }
 
+struct Group {
+  std::int8_t q[group_columns];
+  float scale;
+  std::int32_t sum;
+};
+
 Group quantised(const float* x, std::size_t count, Order order) {
   Group group = {};
   std::uint32_t largest = 0;
@@ -63,6 +69,24 @@ std::vector<Group> quantised_rows(Floats& x, std::size_t rows, std::size_t colum
   return result;
 }
 
+// As the kernels take them. Groups that do not exist hold what must never be read.
+std::vector<Block> blocks_from(const std::vector<Group>& groups, std::size_t rows, std::size_t columns) {
+  Block poison;
+  std::memset(&poison, 0x7f, sizeof(poison));
+  for (float& scale : poison.scale) scale = std::numeric_limits<float>::quiet_NaN();
+  std::vector<Block> blocks(rows * blocks_of(columns), poison);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t g = 0; g < groups_of(columns); ++g) {
+      Block& block = blocks[r * blocks_of(columns) + g / block_groups];
+      const Group& group = groups[r * groups_of(columns) + g];
+      std::memcpy(block.q[g % block_groups], group.q, sizeof(group.q));
+      block.scale[g % block_groups] = group.scale;
+      block.sum[g % block_groups] = group.sum;
+    }
+  }
+  return blocks;
+}
+
 // weight(o, c) is a whole number, scale(o, g) that of a group; `after` scales the final sum.
 template <class Weight, class Scale, class After>
 std::vector<float> integer_reference(const Shape& s, const std::vector<Group>& x, Order order, const Weight& weight,
@@ -71,16 +95,16 @@ std::vector<float> integer_reference(const Shape& s, const std::vector<Group>& x
   const std::size_t groups = groups_of(s.columns);
   for (std::size_t r = 0; r < s.rows; ++r) {
     for (std::size_t o = 0; o < s.out; ++o) {
-      float chain[2] = {0.0F, 0.0F};
+      float chain[4] = {};
       for (std::size_t g = 0; g < groups; ++g) {
         const Group& group = x[r * groups + g];
         std::int32_t sum = 0;
         for (std::size_t i = 0; i < group_columns && g * group_columns + i < s.columns; ++i) {
           sum += weight(o, g * group_columns + i) * group.q[order == Order::natural ? i : i / 2 + i % 2 * 16];
         }
-        chain[g % 2] = std::fma(static_cast<float>(sum), scale(o, g, group.scale), chain[g % 2]);
+        chain[g % 4] = std::fma(static_cast<float>(sum), scale(o, g, group.scale), chain[g % 4]);
       }
-      y.push_back((chain[0] + chain[1]) * after(o));
+      y.push_back(((chain[0] + chain[1]) + (chain[2] + chain[3])) * after(o));
     }
   }
   return y;
@@ -121,13 +145,23 @@ TEST_CASE("quantise follows its definition") {
         for (const Order order : {Order::natural, Order::even_odd}) {
           auto x = floats(columns, columns % 5, columns, kind);
           const auto expected = quantised_rows(x, 1, columns, order);
-          std::vector<Group> got(expected.size());
-          table->quantise(x.data(), columns, order, got.data());
-          INFO(table->name << " " << columns);
-          for (std::size_t g = 0; g < got.size(); ++g) {
-            CHECK(std::memcmp(got[g].q, expected[g].q, sizeof(got[g].q)) == 0);
-            CHECK(same(got[g].scale, expected[g].scale));
-            CHECK(got[g].sum == expected[g].sum);
+          // At the start of a row, and in the middle of one, where the neighbours stay as they are.
+          for (const std::size_t first : {0U, 96U}) {
+            INFO(table->name << " " << columns << " from " << first);
+            std::vector<Block> got(blocks_of(first + columns) + 1);
+            std::memset(got.data(), 0x55, got.size() * sizeof(Block));
+            table->quantise(x.data(), columns, order, got.data(), first);
+            for (std::size_t i = 0; i < got.size() * block_groups; ++i) {
+              const Block& block = got[i / block_groups];
+              const std::size_t at = i % block_groups, g = i - first / group_columns;
+              if (g >= expected.size()) {
+                CHECK(block.sum[at] == 0x55555555);
+                continue;
+              }
+              CHECK(std::memcmp(block.q[at], expected[g].q, sizeof(expected[g].q)) == 0);
+              CHECK(same(block.scale[at], expected[g].scale));
+              CHECK(block.sum[at] == expected[g].sum);
+            }
           }
         }
       }
@@ -138,19 +172,20 @@ TEST_CASE("quantise follows its definition") {
 TEST_CASE("quantise rounds to nearest even at halves and keeps the extremes") {
   for (const Table* table : supported_tables()) {
     float x[group_columns] = {127.0F, -127.0F, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F};
-    Group group;
-    table->quantise(x, group_columns, Order::natural, &group);
+    Block block;
+    table->quantise(x, group_columns, Order::natural, &block, 0);
     const std::int8_t expected[8] = {127, -127, 0, 2, 2, 0, -2, -2};
-    CHECK(std::memcmp(group.q, expected, 8) == 0);
-    CHECK(group.scale == 1.0F);
+    CHECK(std::memcmp(block.q[0], expected, 8) == 0);
+    CHECK(block.scale[0] == 1.0F);
   }
 }
 
 TEST_CASE("fast MXFP4 products follow their definition") {
   constexpr std::int32_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  for (const Shape& s : shapes({32, 96, 512, 544, 1056})) {
+  for (const Shape& s : shapes({32, 96, 128, 160, 512, 544, 1056})) {
     auto x = floats(s.rows * s.columns, 1, s.columns);
     const auto groups = quantised_rows(x, s.rows, s.columns, Order::even_odd);
+    const auto blocks = blocks_from(groups, s.rows, s.columns);
     auto packed = bytes(s.out * s.columns / 2, 7);
     auto scale = bytes(s.out * s.columns / 32, 8);
     for (std::size_t i = 0; i < scale.size(); ++i) {
@@ -167,7 +202,7 @@ TEST_CASE("fast MXFP4 products follow their definition") {
     for (const Table* table : supported_tables()) {
       INFO(describe(*table, s));
       const auto got = run(s, [&](float* y, std::size_t stride) {
-        table->fast_mxfp4(packed.data(), scale.data(), s.out, s.columns, groups.data(), s.rows, y, stride);
+        table->fast_mxfp4(packed.data(), scale.data(), s.out, s.columns, blocks.data(), s.rows, y, stride);
       });
       CHECK(difference(expected, got) == "");
     }
@@ -176,12 +211,12 @@ TEST_CASE("fast MXFP4 products follow their definition") {
 
 TEST_CASE("fast MXFP4 products are not finite where a scale is NaN") {
   Floats x = floats(32, 0, 1);
-  const auto groups = quantised_rows(x, 1, 32, Order::even_odd);
+  const auto blocks = blocks_from(quantised_rows(x, 1, 32, Order::even_odd), 1, 32);
   auto packed = bytes(16 * 16, 7);
   std::vector<std::uint8_t> scale(16, 255);
   for (const Table* table : supported_tables()) {
     float y[16];
-    table->fast_mxfp4(packed.data(), scale.data(), 16, 32, groups.data(), 1, y, 16);
+    table->fast_mxfp4(packed.data(), scale.data(), 16, 32, blocks.data(), 1, y, 16);
     for (const float value : y) {
       CHECK_FALSE(std::isfinite(value));
     }
@@ -192,6 +227,7 @@ TEST_CASE("fast int8 products follow their definition") {
   for (const Shape& s : shapes({1, 15, 32, 70, 512, 545, 1056})) {
     auto x = floats(s.rows * s.columns, 1, s.columns);
     const auto groups = quantised_rows(x, s.rows, s.columns, Order::natural);
+    const auto blocks = blocks_from(groups, s.rows, s.columns);
     auto raw = bytes(s.out * s.columns, 9);
     for (std::size_t i = 0; i < raw.size(); ++i) {
       if (raw[i] == 0x80) {
@@ -207,7 +243,7 @@ TEST_CASE("fast int8 products follow their definition") {
     for (const Table* table : supported_tables()) {
       INFO(describe(*table, s));
       const auto got = run(s, [&](float* y, std::size_t stride) {
-        table->fast_int8(w, scale.data(), s.out, s.columns, groups.data(), s.rows, y, stride);
+        table->fast_int8(w, scale.data(), s.out, s.columns, blocks.data(), s.rows, y, stride);
       });
       CHECK(difference(expected, got) == "");
     }
@@ -218,17 +254,17 @@ TEST_CASE("fast int8 products hold the largest sums") {
   const std::size_t columns = 64;
   std::vector<std::int8_t> w(16 * columns, 127);
   std::vector<float> scale(16, 1.0F);
-  Group groups[2] = {};
-  for (Group& group : groups) {
-    std::memset(group.q, 127, sizeof(group.q));
-    group.scale = 1.0F;
-    group.sum = 127 * 32;
+  Block block = {};
+  for (std::size_t g = 0; g < 2; ++g) {
+    std::memset(block.q[g], 127, sizeof(block.q[g]));
+    block.scale[g] = 1.0F;
+    block.sum[g] = 127 * 32;
   }
   for (const std::int8_t value : {std::int8_t{127}, std::int8_t{-127}}) {
     std::fill(w.begin(), w.end(), value);
     for (const Table* table : supported_tables()) {
       float y[16];
-      table->fast_int8(w.data(), scale.data(), 16, columns, groups, 1, y, 16);
+      table->fast_int8(w.data(), scale.data(), 16, columns, &block, 1, y, 16);
       for (const float sum : y) {
         CHECK(sum == static_cast<float>(value) * 127.0F * 64.0F);
       }
@@ -240,6 +276,7 @@ TEST_CASE("fast int4 products follow their definition") {
   for (const Shape& s : shapes({64, 128, 512, 576, 1088})) {
     auto x = floats(s.rows * s.columns, 1, s.columns);
     const auto groups = quantised_rows(x, s.rows, s.columns, Order::even_odd);
+    const auto blocks = blocks_from(groups, s.rows, s.columns);
     auto packed = bytes(s.out * s.columns / 2, 7);
     auto scale = floats(s.out * s.columns / 64, 1, 8);
     const auto weight = [&](std::size_t o, std::size_t c) {
@@ -251,7 +288,7 @@ TEST_CASE("fast int4 products follow their definition") {
     for (const Table* table : supported_tables()) {
       INFO(describe(*table, s));
       const auto got = run(s, [&](float* y, std::size_t stride) {
-        table->fast_int4(packed.data(), scale.data(), s.out, s.columns, groups.data(), s.rows, y, stride);
+        table->fast_int4(packed.data(), scale.data(), s.out, s.columns, blocks.data(), s.rows, y, stride);
       });
       CHECK(difference(expected, got) == "");
     }
