@@ -46,37 +46,6 @@ struct Attention {
     return kept;
   }
 
-  template <std::size_t Rows>
-  static void dot_some(const float* q, const float* rows, std::size_t stride, std::size_t n, float scale, float* scores) {
-    F acc[Rows];
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < Rows; ++k) {
-      acc[k] = T::set(0.0F);
-    }
-    for_steps<T>(n, [&](std::size_t i, auto step) {
-      const F qs = T::load(q + i, step);
-#pragma GCC unroll 16
-      for (std::size_t k = 0; k < Rows; ++k) {
-        acc[k] = accumulate<T>(qs, T::load(rows + k * stride + i, step), acc[k], step);
-      }
-    });
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < Rows; ++k) {
-      scores[k] = scale * T::sum(acc[k]);
-    }
-  }
-
-  static void dot_rows(const float* q, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float scale,
-                       float* scores) {
-    std::size_t j = 0;
-    for (; j + T::outputs_alone <= count; j += T::outputs_alone) {
-      dot_some<T::outputs_alone>(q, rows + j * stride, stride, n, scale, scores + j);
-    }
-    for (; j < count; ++j) {
-      dot_some<1>(q, rows + j * stride, stride, n, scale, scores + j);
-    }
-  }
-
   // Where several weighted sums of the same rows stand: p [.., p_stride], acc [.., acc_stride].
   struct Sums {
     const float* p;

@@ -109,9 +109,6 @@ struct Table {
   void (*kda_step)(const float* state_in, const float* q, const float* k, const float* v, const float* decay, float beta,
                    std::size_t keys, std::size_t values, float* state_out, float* out);
 
-  // scores[j] = scale * dot(q, rows + j*stride, n), j < count.
-  void (*dot_rows)(const float* q, const float* rows, std::size_t stride, std::size_t count, std::size_t n, float scale,
-                   float* scores);
   // acc[q*acc_stride + i] += sum over j ascending of p[q*p_stride + j] * rows[j*stride + i], by fma, for i < n, q < queries.
   void (*accumulate_rows)(const float* p, std::size_t p_stride, std::size_t queries, const float* rows, std::size_t stride,
                           std::size_t count, std::size_t n, float* acc, std::size_t acc_stride);

@@ -77,7 +77,6 @@ consteval Table make_table(const char* name) {
                .conv4_silu = Recurrent<T>::conv4_silu,
                .kda_decay = Recurrent<T>::kda_decay,
                .kda_step = Recurrent<T>::kda_step,
-               .dot_rows = Attention<T>::dot_rows,
                .accumulate_rows = Attention<T>::accumulate_rows,
                .online_softmax = Attention<T>::online_softmax,
                .exp = Vectors<T>::exp};
