@@ -17,12 +17,16 @@ struct Bf16Weights {
   const std::uint16_t* data;
   std::size_t columns;
 
-  // Eight columns from `column` on: 2d in even[d], 2d + 1 in odd[d].
-  void load(std::size_t o, std::size_t outputs, std::size_t column, F even[4], F odd[4]) const {
-    I dwords[4];
+  // Eight columns from `column` on: 2d and 2d + 1 in pairs[d].
+  void load_pairs(std::size_t o, std::size_t outputs, std::size_t column, I pairs[4]) const {
     const std::size_t left = column < columns ? columns - column : 0;
     const auto* const first = reinterpret_cast<const std::uint8_t*>(data + o * columns) + column * 2;
-    load_some_dwords<T>(first, columns * 2, outputs, left * 2, dwords);
+    load_some_dwords<T>(first, columns * 2, outputs, left * 2, pairs);
+  }
+  // 2d in even[d], 2d + 1 in odd[d].
+  void load(std::size_t o, std::size_t outputs, std::size_t column, F even[4], F odd[4]) const {
+    I dwords[4];
+    load_pairs(o, outputs, column, dwords);
 #pragma GCC unroll 4
     for (std::size_t d = 0; d < 4; ++d) {
       even[d] = T::even_bf16(dwords[d]);

@@ -99,8 +99,23 @@ inline void integer_panel_rows(const IntegerPanel<T>& panel, const Block* x, std
   }
 }
 
+// All rows of a block meet a panel, by the dot products of T. A tier with tiles has its own.
+struct MeetByDots {
+  template <class T, std::size_t O, class Weights>
+  static void rows(const IntegerPanel<T>& panel, const Block* x, std::size_t x_stride, std::size_t count, float* kept) {
+    constexpr std::size_t row_floats = O * chains * T::outputs;
+    std::size_t r = 0;
+    for (; r + T::row_tile <= count; r += T::row_tile) {
+      integer_panel_rows<T, T::row_tile, O, Weights>(panel, x + r * x_stride, x_stride, kept + r * row_floats);
+    }
+    for (; r < count; ++r) {
+      integer_panel_rows<T, 1, O, Weights>(panel, x + r * x_stride, x_stride, kept + r * row_floats);
+    }
+  }
+};
+
 // Up to integer_row_block rows x O vectors of outputs, of the last of which only some exist.
-template <class T, std::size_t O, class Weights>
+template <class T, std::size_t O, class Meet, class Weights>
 inline void many_rows(const Weights& w, std::size_t o, std::size_t outputs, const Block* x, std::size_t rows, float* y,
                       std::size_t y_stride) {
   const std::size_t groups = groups_of(w.columns), blocks = blocks_of(w.columns);
@@ -119,13 +134,7 @@ inline void many_rows(const Weights& w, std::size_t o, std::size_t outputs, cons
     for (std::size_t t = 0; t < O; ++t) {
       panel.decode(w, o + t * T::outputs, exist(t), first, panel.count, t);
     }
-    std::size_t r = 0;
-    for (; r + T::row_tile <= rows; r += T::row_tile) {
-      integer_panel_rows<T, T::row_tile, O, Weights>(panel, x + r * blocks + first / block_groups, blocks, kept + r * row_floats);
-    }
-    for (; r < rows; ++r) {
-      integer_panel_rows<T, 1, O, Weights>(panel, x + r * blocks + first / block_groups, blocks, kept + r * row_floats);
-    }
+    Meet::template rows<T, O, Weights>(panel, x + first / block_groups, blocks, rows, kept);
   }
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t t = 0; t < O; ++t) {
@@ -137,37 +146,43 @@ inline void many_rows(const Weights& w, std::size_t o, std::size_t outputs, cons
   }
 }
 
-template <class T, class Weights>
-inline void integer_product(const Weights& w, std::size_t out, const Block* x, std::size_t rows, float* y, std::size_t y_stride) {
-  const std::size_t blocks = blocks_of(w.columns);
-  if (rows <= T::few_rows) {
-    switch (rows) {
-      case 1:
-        few_rows<T, 1>(w, out, x, y, y_stride);
-        return;
-      case 2:
-        few_rows<T, 2>(w, out, x, y, y_stride);
-        return;
-      case 3:
-        few_rows<T, 3>(w, out, x, y, y_stride);
-        return;
-      default:
-        few_rows<T, 4>(w, out, x, y, y_stride);
-        return;
-    }
-  }
+template <class T, class Meet, class Weights>
+inline void many_rows_all(const Weights& w, std::size_t out, const Block* x, std::size_t rows, float* y, std::size_t y_stride) {
   constexpr std::size_t wide = T::tiles * T::outputs;
+  const std::size_t blocks = blocks_of(w.columns);
   for (std::size_t r = 0; r < rows; r += integer_row_block) {
     const std::size_t count = rows - r < integer_row_block ? rows - r : integer_row_block;
     const Block* const x_block = x + r * blocks;
     float* const y_block = y + r * y_stride;
     std::size_t o = 0;
     for (; o + wide <= out; o += wide) {
-      many_rows<T, T::tiles>(w, o, wide, x_block, count, y_block, y_stride);
+      many_rows<T, T::tiles, Meet>(w, o, wide, x_block, count, y_block, y_stride);
     }
     for (; o < out; o += T::outputs) {
-      many_rows<T, 1>(w, o, out - o < T::outputs ? out - o : T::outputs, x_block, count, y_block, y_stride);
+      many_rows<T, 1, Meet>(w, o, out - o < T::outputs ? out - o : T::outputs, x_block, count, y_block, y_stride);
     }
+  }
+}
+
+template <class T, class Weights>
+inline void integer_product(const Weights& w, std::size_t out, const Block* x, std::size_t rows, float* y, std::size_t y_stride) {
+  if (rows > T::few_rows) {
+    many_rows_all<T, MeetByDots>(w, out, x, rows, y, y_stride);
+    return;
+  }
+  switch (rows) {
+    case 1:
+      few_rows<T, 1>(w, out, x, y, y_stride);
+      return;
+    case 2:
+      few_rows<T, 2>(w, out, x, y, y_stride);
+      return;
+    case 3:
+      few_rows<T, 3>(w, out, x, y, y_stride);
+      return;
+    default:
+      few_rows<T, 4>(w, out, x, y, y_stride);
+      return;
   }
 }
 

@@ -39,7 +39,7 @@ struct Block {
 enum class Order { natural, even_odd };
 
 struct Table {
-  const char* name;  // "scalar", "avx2", "avx512"
+  const char* name;  // "scalar", "avx2", "avx512", "amx"
 
   // --- exact products ---
 
@@ -75,7 +75,8 @@ struct Table {
   // Rounds to the nearest bf16, ties to even, and widens again. NaN stays NaN.
   void (*round_bf16)(const float* x, std::size_t n, float* y);
   // x [rows, columns] as round_bf16 leaves it. Per 32 columns (the last ones filled up with zeros): e sums the even columns and o
-  // the odd ones by fma, ascending from +0; then y += e + o. It is the order of the TDPBF16PS instruction.
+  // the odd ones by fma, ascending from +0; then y += e + o. It is the order of the TDPBF16PS instruction, whose flushing of
+  // denormals is not part of it: the tier amx takes another way where one could occur.
   void (*fast_bf16)(const std::uint16_t* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows,
                     std::size_t x_stride, float* y, std::size_t y_stride);
 
@@ -121,7 +122,7 @@ struct Table {
 
 // All tiers this build has, best first.
 std::span<const Table* const> tables();
-// Whether this machine can run it (CPUID and XCR0).
+// Whether this machine can run it: processor, system, and for amx that its products prove right on a few samples.
 bool supported(const Table& table);
 // The best supported tier; `name` ("" or "auto" = best) forces one. nullptr when the name is unknown or the machine lacks it.
 const Table* select(std::string_view name);

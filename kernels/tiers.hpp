@@ -14,6 +14,11 @@ namespace k3::kernels {
 extern const Table scalar_table;
 extern const Table avx2_table;
 extern const Table avx512_table;
+extern const Table amx_table;
+
+// Whether the fast products of a table give the bits of another's on a few small samples: for hardware whose arithmetic is
+// known by measurement rather than by its manual.
+bool fast_products_agree(const Table& a, const Table& b);
 
 template <class T>
 struct Products {
@@ -45,23 +50,27 @@ struct FastProducts {
                    std::size_t rows, float* y, std::size_t y_stride) {
     integer_product<O>(Int4Weights<O>(w, scale, columns), out, x, rows, y, y_stride);
   }
+  static void bf16(const std::uint16_t* w, std::size_t out, std::size_t columns, const float* x, std::size_t rows,
+                   std::size_t x_stride, float* y, std::size_t y_stride) {
+    bf16_product<O>(w, out, columns, x, rows, x_stride, y, y_stride);
+  }
 };
 
 // T has lanes of elements, O lanes of outputs.
 // consteval: the table is in the file's constant data. An initialiser that ran at start-up would be code of the tier itself, on a
 // machine that may lack it.
-template <class T, class O>
+template <class T, class O, class Fast = FastProducts<O>>
 consteval Table make_table(const char* name) {
   return Table{.name = name,
                .matmul_bf16 = Products<T>::bf16,
                .matmul_f32 = Products<T>::f32,
                .matmul_mxfp4 = Products<T>::mxfp4,
                .quantise = Quantise<T>::row,
-               .fast_mxfp4 = FastProducts<O>::mxfp4,
-               .fast_int8 = FastProducts<O>::int8,
-               .fast_int4 = FastProducts<O>::int4,
+               .fast_mxfp4 = Fast::mxfp4,
+               .fast_int8 = Fast::int8,
+               .fast_int4 = Fast::int4,
                .round_bf16 = Quantise<T>::round_bf16,
-               .fast_bf16 = bf16_product<O>,
+               .fast_bf16 = Fast::bf16,
                .widen_bf16 = Vectors<T>::widen_bf16,
                .dot = dot<T>,
                .add = Vectors<T>::add,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "tests/kernels/emulated_amx.hpp"
 
 namespace k3::kernels::test {
 
@@ -106,12 +107,16 @@ inline std::string difference(const std::vector<float>& expected, const std::vec
 
 inline const Table& scalar() { return *find("scalar"); }
 
+// The emulated tier too, last, so that the best one stays first.
 inline std::vector<const Table*> supported_tables() {
   std::vector<const Table*> result;
   for (const Table* table : tables()) {
     if (supported(*table)) {
       result.push_back(table);
     }
+  }
+  if (supported(*find("avx512"))) {
+    result.push_back(&emulated_amx_table);
   }
   return result;
 }

@@ -243,7 +243,7 @@ TEST_CASE("kernels work in place where the table says so") {
 }
 
 TEST_CASE("tiers are found by name") {
-  REQUIRE(tables().size() == 3);
+  REQUIRE(tables().size() == 4);
   CHECK(std::string(tables().back()->name) == "scalar");
   for (const Table* table : tables()) {
     CHECK(find(table->name) == table);
