@@ -96,7 +96,7 @@ struct FewRows {
     alignas(64) std::uint8_t padded[T::groups * Weights::group_bytes] = {};
     const std::size_t left = w.row_bytes() - group * Weights::group_bytes;
     const std::uint8_t* const p = place(output, group);
-    for (std::size_t i = 0; i < left; ++i) {
+    for (std::size_t i = 0; i < left && i < sizeof(padded); ++i) {
       padded[i] = p[i];
     }
     return Weights::bytes(padded);
