@@ -78,26 +78,6 @@ checkpoint::TrunkPrecision precision_of_bits(unsigned most, const WeightBits& bi
   return {precision_of_bits(most), at_least_8(bits.mla), at_least_8(bits.head)};
 }
 
-Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Config& config,
-                                                    std::size_t context, std::uint64_t available) {
-  unsigned most = options.bits.most;
-  if (most == 0) {
-    const auto whole = precision_of_bits(16, options.bits);
-    const std::uint64_t needed =
-        checkpoint::trunk_bytes(config, options.layers, whole) + working_memory(config, context, options.chunk);
-    most = options.exact || available == 0 || needed < available / 16 * 15 ? 16 : 8;
-    if (most == 8) {
-      spdlog::warn(
-          "as stored, the model needs {:.1f} GB of the {:.1f} GB available beside its experts: weights are rounded to 8 bits",
-          static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
-    }
-  }
-  const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);
-  if (options.exact && !chosen.exact())
-    return bad_option("bits", "16, for exact products take weights as stored", std::to_string(most));
-  return chosen;
-}
-
 std::string name_of(const ModelOptions& options) {
   if (!options.id.empty()) return options.id;
   std::error_code ignored;
@@ -124,6 +104,27 @@ Result<void> check_against(const ModelOptions& options, const checkpoint::Config
   return {};
 }
 
+Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Config& config,
+                                                    std::uint64_t available) {
+  unsigned most = options.bits.most;
+  if (most == 0) {
+    const std::size_t context = options.max_context == 0 ? config.max_positions : options.max_context;
+    const auto whole = precision_of_bits(16, options.bits);
+    const std::uint64_t needed =
+        checkpoint::trunk_bytes(config, options.layers, whole) + working_memory(config, context, options.chunk);
+    most = options.exact || available == 0 || needed < available / 16 * 15 ? 16 : 8;
+    if (most == 8) {
+      spdlog::warn(
+          "as stored, the model needs {:.1f} GB of the {:.1f} GB available beside its experts: weights are rounded to 8 bits",
+          static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
+    }
+  }
+  const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);
+  if (options.exact && !chosen.exact())
+    return bad_option("bits", "16, for exact products take weights as stored", std::to_string(most));
+  return chosen;
+}
+
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   if (const auto checked = check(options); checked.has_error()) return checked.error();
   const auto kernels = choose_kernels(options.isa);
@@ -135,7 +136,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
 
   const std::uint64_t available = available_memory();  // before the trunk takes its part
   const unsigned threads = options.threads == 0 ? usable_cores() : options.threads;
-  const auto precision = choose_precision(options, checkpoint->config(), context, available);
+  const auto precision = choose_precision(options, checkpoint->config(), available);
   if (precision.has_error()) return precision.error();
   auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, *precision, options.load_progress);
   if (weights.has_error()) return weights.error();

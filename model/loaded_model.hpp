@@ -33,6 +33,9 @@ struct LoadedModel {
 
 // Whether the model has what the options ask of it: so long a context, so many layers.
 Result<void> check_against(const ModelOptions& options, const checkpoint::Config& config);
+// The precision that the trunk will be loaded in, at `available` bytes of memory (0: cannot be told).
+Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Config& config,
+                                                    std::uint64_t available);
 
 // Opens the checkpoint, reads the trunk on the calling thread's time, chooses kernels and the memory plan. On the heap, because an
 // ExpertStream points into it.

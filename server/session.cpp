@@ -151,7 +151,9 @@ std::string text_of(beast::string_view view) { return std::string(view.data(), v
 // From the parsed head to a Request, or what is wrong with it that Beast takes for right.
 std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Request& request) {
   const auto& head = parser.get();
-  const auto refuse = [](std::string message) {
+  // Where such a request ends is anybody's guess, so what follows it on the connection must not be taken for another.
+  const auto refuse = [&request](std::string message) {
+    request.keep_alive = false;
     return ApiError{.status = 400, .message = std::move(message), .code = "bad_request"};
   };
   request.method = text_of(head.method_string());

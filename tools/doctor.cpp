@@ -101,9 +101,11 @@ void print_forecast(const Sizes& sizes, const Plan& plan, double drive, double m
   fmt::print("  expected       {:.3g} s at best, a bound from bytes alone{}\n", seconds, plan.fits ? "" : ", if it fitted");
 }
 
-int examine(const checkpoint::Checkpoint& model, const Flags& flags, std::uint64_t available, double memory) {
+int examine(const checkpoint::Checkpoint& model, const Flags& flags, const checkpoint::TrunkPrecision& precision,
+            std::uint64_t available, double memory) {
   const checkpoint::Config& config = model.config();
-  const Sizes sizes = sizes_of(model);
+  Sizes sizes = sizes_of(model);
+  sizes.trunk = checkpoint::trunk_bytes(config, flags.engine.layers, precision);
   fmt::print("model            {}\n", model.directory().string());
   fmt::print("  layers         {} ({} with experts), {} experts, {} a token\n", config.layers, config.layers - config.dense_layers,
              config.experts, config.experts_per_token);
@@ -129,19 +131,23 @@ int examine(const checkpoint::Checkpoint& model, const Flags& flags, std::uint64
 int doctor(const Flags& flags) {
   // First of all: measuring takes seconds, and a wrong path is told at once.
   std::optional<checkpoint::Checkpoint> model;
+  ModelOptions options;
   if (!flags.engine.model.empty()) {
-    auto options = model_options(flags.engine);
-    if (options.has_error()) return report(options.error());
-    auto opened = checkpoint::Checkpoint::open(options->directory);
+    auto chosen = model_options(flags.engine);
+    if (chosen.has_error()) return report(chosen.error());
+    options = std::move(chosen).value();
+    auto opened = checkpoint::Checkpoint::open(options.directory);
     if (opened.has_error()) return report(opened.error());
-    if (auto fits = check_against(*options, opened->config()); fits.has_error()) return report(fits.error());
+    if (auto fits = check_against(options, opened->config()); fits.has_error()) return report(fits.error());
     model.emplace(std::move(opened).value());
   }
   const std::uint64_t available = available_memory();
   print_machine(available);
   const double memory = measure_memory(flags.engine.threads == 0 ? usable_cores() : flags.engine.threads);
   fmt::print("  memory speed   {:.1f} GB/s\n", memory / 1e9);
-  return model ? examine(*model, flags, available, memory) : int{exit_ok};
+  if (!model) return exit_ok;
+  const auto precision = choose_precision(options, model->config(), available);
+  return precision.has_error() ? report(precision.error()) : examine(*model, flags, *precision, available, memory);
 }
 
 }  // namespace

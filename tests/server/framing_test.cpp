@@ -84,6 +84,20 @@ TEST_CASE("refusals of framing are the request's fault, and say why") {
   CHECK(encoded.headers.at("accept-encoding") == "identity");
 }
 
+TEST_CASE("what follows a request of unknown length is not taken for another") {
+  World world;
+  const std::string smuggled = request("GET", "/health");
+  for (const std::string fields : {"Transfer-Encoding: gzip\r\n", "Transfer-Encoding: chunked, gzip\r\n",
+                                   "Transfer-Encoding: xchunked\r\n", "Content-Length: 1\r\nContent-Length: 1\r\n"}) {
+    INFO(fields);
+    Client client(world.server->port());
+    client.try_send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n" + smuggled);
+    const Reply refused = client.reply();
+    CHECK(refused.status == 400);
+    CHECK(client.closed());
+  }
+}
+
 TEST_CASE("a head may be cut anywhere") {
   World world;
   const std::string good = request("POST", "/tokenize", "{\"content\":\n\n \"x\"}", "X: 1\r\n");
