@@ -204,9 +204,9 @@ expect 1 "--system is not valid UTF-8" "$k3" chat bundled --system $'a\xff' --on
 expect 1 "context" "$k3" chat bundled --once 'What is the capital of France?' --max-context 8
 
 expect 0 "kernels" "$k3" doctor
-expect 1 "no directory" "$k3" doctor /nowhere/at/all
 expect 0 "trunk          0.004 GB" "$k3" doctor bundled --seconds 0.1
 expect 0 "trunk          0.002 GB" "$k3" doctor bundled --seconds 0.1 --bits 4 --mla-bits 4 --head-bits 4
+expect 1 "no directory" "$k3" doctor /nowhere/at/all
 grep -q "memory speed" "$work/out" && { echo "FAILED  doctor measures before it looks at the path"; failed=1; }
 mkdir "$work/empty"
 expect 1 "config.json" "$k3" doctor "$work/empty"
