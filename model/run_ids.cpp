@@ -1,9 +1,8 @@
 #include "model/run_ids.hpp"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <exception>
+
+#include "model/run_with_experts.hpp"
 
 namespace k3 {
 
@@ -74,38 +73,14 @@ awaitable<Result<void>> run_chunks(Run& run, experts::ExpertStream& experts) {
   co_return outcome;
 }
 
-awaitable<Result<void>> run_all(Run& run, boost::asio::io_context& context) {
-  auto experts = experts::ExpertStream::open(run.model.checkpoint, context, run.model.stream);
-  if (experts.has_error()) co_return experts.error();
-  Result<void> outcome;
-  try {
-    outcome = co_await run_chunks(run, **experts);
-  } catch (const std::exception& e) {
-    outcome = fail(ErrorCode::internal, std::string("the run threw: ") + e.what());
-  }
-  co_await (*experts)->drain();  // whatever happened: reads in flight write into the stream's slots
-  co_return outcome;
-}
-
 }  // namespace
 
 Result<RunIdsResult> run_ids(const LoadedModel& model, std::span<const std::int32_t> ids, const RunIdsOptions& options) {
   Run run{model, ids, options, {}};
   if (const auto checked = check(run); checked.has_error()) return checked.error();
   if (options.want_hidden) run.result.hidden.resize(model.weights.layers.size() * ids.size() * model.checkpoint.config().hidden);
-  boost::asio::io_context context(1);
-  Result<void> outcome;
-  std::exception_ptr thrown;
-  boost::asio::co_spawn(context, run_all(run, context), [&](std::exception_ptr e, Result<void> result) {
-    thrown = e;
-    if (!e) outcome = std::move(result);
-  });
-  try {
-    context.run();
-    if (thrown) std::rethrow_exception(thrown);
-  } catch (const std::exception& e) {
-    return fail(ErrorCode::internal, std::string("the run threw: ") + e.what());
-  }
+  const auto task = [&run](experts::ExpertStream& experts) { return run_chunks(run, experts); };
+  const Result<void> outcome = run_with_experts(model, task);
   if (outcome.has_error()) return outcome.error();
   return std::move(run.result);
 }

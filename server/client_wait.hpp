@@ -31,7 +31,7 @@ class ClientWait {
   bool aborted() const { return aborted_; }
   void abort();
   bool stopped() const { return gone_ || aborted_; }
-  // Requested when stopped() turns true, for whoever works on behalf of this session.
+  // Requested when stopped() turns true, for whoever works for this client.
   std::stop_token stop_token() const { return stop_.get_token(); }
 
  private:

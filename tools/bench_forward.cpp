@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <exception>
 #include <fstream>
 #include <string>
 
+#include "model/run_with_experts.hpp"
 #include "tools/bench_machine.hpp"
 
 namespace k3::cli {
@@ -140,19 +138,6 @@ awaitable<Result<void>> run_measured(Run& run, experts::ExpertStream& stream) {
   co_return done;
 }
 
-awaitable<Result<void>> run_all(Run& run, boost::asio::io_context& context) {
-  auto stream = experts::ExpertStream::open(run.model.checkpoint, context, run.model.stream);
-  if (stream.has_error()) co_return stream.error();
-  Result<void> outcome;
-  try {
-    outcome = co_await run_measured(run, **stream);
-  } catch (const std::exception& e) {
-    outcome = fail(ErrorCode::internal, std::string("the run threw: ") + e.what());
-  }
-  co_await (*stream)->drain();  // whatever happened: reads in flight write into the stream's slots
-  co_return outcome;
-}
-
 Result<void> check(const LoadedModel& model, const ForwardPlan& plan) {
   const std::size_t tokens = plan.prompt + (plan.decode == 0 ? 0 : plan.decode + 1);
   if (tokens <= model.info.context_limit) return {};
@@ -181,19 +166,8 @@ double weights_in(const checkpoint::MoeWeights& w) { return weights_in(w.router,
 Result<ForwardTimes> time_forward(const LoadedModel& model, const ForwardPlan& plan, BenchProgress& progress) {
   if (auto checked = check(model, plan); checked.has_error()) return checked.error();
   Run run{model, plan, progress, {}, 0};
-  boost::asio::io_context context(1);
-  Result<void> outcome;
-  std::exception_ptr thrown;
-  boost::asio::co_spawn(context, run_all(run, context), [&](std::exception_ptr e, Result<void> result) {
-    thrown = e;
-    if (!e) outcome = std::move(result);
-  });
-  try {
-    context.run();
-    if (thrown) std::rethrow_exception(thrown);
-  } catch (const std::exception& e) {
-    return fail(ErrorCode::internal, std::string("the run threw: ") + e.what());
-  }
+  const auto task = [&run](experts::ExpertStream& experts) { return run_measured(run, experts); };
+  const Result<void> outcome = run_with_experts(model, task);
   if (outcome.has_error()) return outcome.error();
   return std::move(run.times);
 }

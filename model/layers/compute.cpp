@@ -26,28 +26,28 @@ bool Compute::each_row(std::size_t rows, FunctionRef<void(std::size_t)> work) co
 bool Compute::prepare(const Matrix& w, Activations& x) const {
   assert(w.columns == x.columns());
   if (exact) return true;
-  const std::size_t columns = x.columns(), blocks = x.blocks();
   if (w.precision == Precision::bf16) {
     if (std::exchange(x.has_rounded_, true)) return true;
+    const std::size_t columns = x.columns();
     x.rounded_.resize(x.rows() * columns);
     return each_row(x.rows(),
                     [&](std::size_t row) { kernels.round_bf16(x.values() + row * columns, columns, &x.rounded_[row * columns]); });
   }
   if (w.precision == Precision::int4) return prepare_mxfp4(x);
   if (std::exchange(x.has_natural_, true)) return true;
-  x.natural_.resize(x.rows() * blocks);
-  return each_row(x.rows(), [&](std::size_t row) {
-    kernels.quantise(x.values() + row * columns, columns, kernels::Order::natural, &x.natural_[row * blocks], 0);
-  });
+  return quantise_rows(x, kernels::Order::natural, x.natural_);
 }
 
 bool Compute::prepare_mxfp4(Activations& x) const {
   if (exact || std::exchange(x.has_even_odd_, true)) return true;
+  return quantise_rows(x, kernels::Order::even_odd, x.even_odd_);
+}
+
+bool Compute::quantise_rows(const Activations& x, kernels::Order order, std::vector<kernels::Block>& to) const {
   const std::size_t columns = x.columns(), blocks = x.blocks();
-  x.even_odd_.resize(x.rows() * blocks);
-  return each_row(x.rows(), [&](std::size_t row) {
-    kernels.quantise(x.values() + row * columns, columns, kernels::Order::even_odd, &x.even_odd_[row * blocks], 0);
-  });
+  to.resize(x.rows() * blocks);
+  return each_row(x.rows(),
+                  [&](std::size_t row) { kernels.quantise(x.values() + row * columns, columns, order, &to[row * blocks], 0); });
 }
 
 // Outputs [first, first + count) of one matrix, for all rows.

@@ -62,6 +62,7 @@ struct Compute {
 
  private:
   bool prepare(const checkpoint::Matrix& w, Activations& x) const;
+  bool quantise_rows(const Activations& x, kernels::Order order, std::vector<kernels::Block>& to) const;
   void product(const checkpoint::Matrix& w, std::size_t first, std::size_t count, const Activations& x, float* y) const;
 };
 
