@@ -82,7 +82,6 @@ struct Avx2Outputs {
   }
   // --- [group][4] ---
   static constexpr std::size_t groups = 2;
-  static constexpr std::size_t quads_alone = 1;
 
   static I load_bytes(const std::uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   static void load_even_odd(const std::int8_t* q, I& even, I& odd) {

@@ -33,14 +33,8 @@ struct Avx512Outputs {
     const I b = load_lanes(p + stride, stride);
     const I c = load_lanes(p + 2 * stride, stride);
     const I d = load_lanes(p + 3 * stride, stride);
-    const I ab01 = _mm512_unpacklo_epi32(a, b);
-    const I ab23 = _mm512_unpackhi_epi32(a, b);
-    const I cd01 = _mm512_unpacklo_epi32(c, d);
-    const I cd23 = _mm512_unpackhi_epi32(c, d);
-    out[0] = _mm512_unpacklo_epi64(ab01, cd01);
-    out[1] = _mm512_unpackhi_epi64(ab01, cd01);
-    out[2] = _mm512_unpacklo_epi64(ab23, cd23);
-    out[3] = _mm512_unpackhi_epi64(ab23, cd23);
+    const I lines[4] = {a, b, c, d};
+    transpose_dwords(lines, out);
   }
 
   static I set(std::int32_t x) { return _mm512_set1_epi32(x); }
@@ -78,7 +72,6 @@ struct Avx512Outputs {
   }
   // --- [group][4] ---
   static constexpr std::size_t groups = 4;
-  static constexpr std::size_t quads_alone = 2;
 
   static I load_bytes(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
   static void load_even_odd(const std::int8_t* q, I& even, I& odd) {
@@ -128,6 +121,73 @@ struct Avx512Outputs {
     const __m128 high = _mm_add_ps(_mm512_extractf32x4_ps(chain[0], 2), _mm512_extractf32x4_ps(chain[0], 3));
     _mm_storeu_ps(out, _mm_add_ps(low, high));
   }
+
+  // --- [output][block] ---
+  using Four = __m128;
+
+  static void transpose_dwords(const I in[4], I out[4]) {
+    const I ab01 = _mm512_unpacklo_epi32(in[0], in[1]);
+    const I ab23 = _mm512_unpackhi_epi32(in[0], in[1]);
+    const I cd01 = _mm512_unpacklo_epi32(in[2], in[3]);
+    const I cd23 = _mm512_unpackhi_epi32(in[2], in[3]);
+    out[0] = _mm512_unpacklo_epi64(ab01, cd01);
+    out[1] = _mm512_unpackhi_epi64(ab01, cd01);
+    out[2] = _mm512_unpacklo_epi64(ab23, cd23);
+    out[3] = _mm512_unpackhi_epi64(ab23, cd23);
+  }
+  static void load_lines(const std::uint8_t* const lines[4], I out[4][4]) {
+#pragma GCC unroll 4
+    for (std::size_t b = 0; b < 4; ++b) {
+      I line[4];
+#pragma GCC unroll 4
+      for (std::size_t o = 0; o < 4; ++o) {
+        line[o] = _mm512_loadu_si512(lines[o] + 64 * b);
+      }
+      const I low01 = _mm512_shuffle_i32x4(line[0], line[1], 0x44);
+      const I high01 = _mm512_shuffle_i32x4(line[0], line[1], 0xee);
+      const I low23 = _mm512_shuffle_i32x4(line[2], line[3], 0x44);
+      const I high23 = _mm512_shuffle_i32x4(line[2], line[3], 0xee);
+      out[0][b] = _mm512_shuffle_i32x4(low01, low23, 0x88);
+      out[1][b] = _mm512_shuffle_i32x4(low01, low23, 0xdd);
+      out[2][b] = _mm512_shuffle_i32x4(high01, high23, 0x88);
+      out[3][b] = _mm512_shuffle_i32x4(high01, high23, 0xdd);
+    }
+  }
+  // Column c of all four blocks lies at 64 * (c / 16) + 16 * (c % 4) + 4 * (c % 16 / 4).
+  static void interleave_blocks(const float* x, float* out) {
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < 32; half += 16) {
+      I blocks[4];
+      I columns[4];
+#pragma GCC unroll 4
+      for (std::size_t b = 0; b < 4; ++b) {
+        blocks[b] = _mm512_loadu_si512(x + 32 * b + half);
+      }
+      transpose_dwords(blocks, columns);
+#pragma GCC unroll 4
+      for (std::size_t k = 0; k < 4; ++k) {
+        _mm512_store_si512(out + 4 * half + 16 * k, columns[k]);
+      }
+    }
+  }
+  static F column_of_blocks(const float* in, std::size_t c) {
+    return _mm512_broadcast_f32x4(_mm_load_ps(in + 64 * (c / 16) + 16 * (c % 4) + 4 * (c % 16 / 4)));
+  }
+  static Four add_blocks(Four y, F sums, std::size_t blocks) {
+    const F by_block = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), sums);
+    y = _mm_add_ps(y, _mm512_castps512_ps128(by_block));
+    if (blocks > 1) {
+      y = _mm_add_ps(y, _mm512_extractf32x4_ps(by_block, 1));
+    }
+    if (blocks > 2) {
+      y = _mm_add_ps(y, _mm512_extractf32x4_ps(by_block, 2));
+    }
+    if (blocks > 3) {
+      y = _mm_add_ps(y, _mm512_extractf32x4_ps(by_block, 3));
+    }
+    return y;
+  }
+  static void store_four(float* p, Four y) { _mm_storeu_ps(p, y); }
 
   static I multiply(I a, I b) { return _mm512_mullo_epi32(a, b); }
   static I add(I a, I b) { return _mm512_add_epi32(a, b); }

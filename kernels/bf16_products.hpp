@@ -1,6 +1,7 @@
 // Products of bf16 activations and weights, in the order of the TDPBF16PS instruction.
 #pragma once
 
+#include "kernels/bf16_lines.hpp"
 #include "kernels/outputs.hpp"
 
 namespace k3::kernels {
@@ -211,6 +212,16 @@ inline void bf16_many_rows(const Bf16Weights<T>& w, std::size_t o, std::size_t o
   }
 }
 
+template <class T, std::size_t R>
+inline void bf16_rows(const Bf16Weights<T>& w, std::size_t out, const float* x, std::size_t x_stride, float* y,
+                      std::size_t y_stride) {
+  if constexpr (requires { typename T::Four; }) {
+    bf16_lines<T, R>(w.data, out, w.columns, x, x_stride, y, y_stride);
+  } else {
+    bf16_few_rows_all<T, R>(w, out, x, x_stride, y, y_stride);
+  }
+}
+
 template <class T>
 inline void bf16_product(const std::uint16_t* data, std::size_t out, std::size_t columns, const float* x, std::size_t rows,
                          std::size_t x_stride, float* y, std::size_t y_stride) {
@@ -218,16 +229,16 @@ inline void bf16_product(const std::uint16_t* data, std::size_t out, std::size_t
   if (rows <= T::few_rows) {
     switch (rows) {
       case 1:
-        bf16_few_rows_all<T, 1>(w, out, x, x_stride, y, y_stride);
+        bf16_rows<T, 1>(w, out, x, x_stride, y, y_stride);
         return;
       case 2:
-        bf16_few_rows_all<T, 2>(w, out, x, x_stride, y, y_stride);
+        bf16_rows<T, 2>(w, out, x, x_stride, y, y_stride);
         return;
       case 3:
-        bf16_few_rows_all<T, 3>(w, out, x, x_stride, y, y_stride);
+        bf16_rows<T, 3>(w, out, x, x_stride, y, y_stride);
         return;
       default:
-        bf16_few_rows_all<T, 4>(w, out, x, x_stride, y, y_stride);
+        bf16_rows<T, 4>(w, out, x, x_stride, y, y_stride);
         return;
     }
   }

@@ -8,8 +8,9 @@
 namespace k3::kernels {
 
 constexpr std::size_t chains = 4;
-// How far ahead each row asks for its bytes; at its end, for those of the row that comes next in its place.
-constexpr std::size_t prefetch_ahead = 1024;
+// The four outputs of a tile lie a quarter of the product apart, so that each is a stream of its own from one end of its quarter to
+// the other: memory follows four long streams best. Each asks for its bytes this far ahead, about what is on the way at a time.
+constexpr std::size_t prefetch_ahead = 1536;
 
 // One row's activations over T::groups groups.
 template <class T>
@@ -29,8 +30,8 @@ struct GroupsOfX {
   }
 };
 
-// 4 * Q outputs, `stride` rows apart (0: one output, four times over), times R rows.
-template <class T, std::size_t R, std::size_t Q, class Weights>
+// Four outputs, `stride` rows apart (0: one output, four times over), times R rows.
+template <class T, std::size_t R, class Weights>
 struct FewRows {
   using I = typename T::I;
   using F = typename T::F;
@@ -40,55 +41,45 @@ struct FewRows {
   std::size_t first, stride;
   const Block* x;
   std::size_t x_stride;
-  F chain[R][Q][parts];
+  F chain[R][parts];
 
   const std::uint8_t* place(std::size_t output, std::size_t group) const {
     return w.row(first + output * stride) + group * Weights::group_bytes;
   }
-  void prefetch_row(std::size_t output, std::size_t group) const {
-    const std::size_t row_bytes = w.row_bytes();
-    const std::size_t wrap = group * Weights::group_bytes + prefetch_ahead < row_bytes ? 0 : (4 * Q - 1) * row_bytes;
-    prefetch<T::groups * Weights::group_bytes>(place(output, group) + prefetch_ahead + wrap);
-  }
 
   // Groups [group, group + T::groups), of which `count` exist; weights of those that do not are zero in `padded`.
   template <bool Tail>
-  __attribute__((always_inline)) void step(std::size_t group, std::size_t part, std::size_t count, bool more) {
+  __attribute__((always_inline)) void step(std::size_t group, std::size_t part, std::size_t count) {
     GroupsOfX<T> rows[R];
 #pragma GCC unroll 4
     for (std::size_t r = 0; r < R; ++r) {
       rows[r].template load<Weights>(x + r * x_stride, group);
     }
+    I sums[R][4];
 #pragma GCC unroll 4
-    for (std::size_t q = 0; q < Q; ++q) {
-      I sums[R][4];
-#pragma GCC unroll 4
-      for (std::size_t i = 0; i < 4; ++i) {
-        typename Weights::Bytes bytes;
-        if constexpr (Tail) {
-          bytes = tail_bytes(4 * q + i, group);
-        } else {
-          if (more) {
-            prefetch_row(4 * q + i, group);
-          }
-          bytes = Weights::bytes(place(4 * q + i, group));
-        }
-#pragma GCC unroll 4
-        for (std::size_t r = 0; r < R; ++r) {
-          sums[r][i] = Weights::dot(bytes, rows[r].a, rows[r].b);
-        }
+    for (std::size_t i = 0; i < 4; ++i) {
+      typename Weights::Bytes bytes;
+      if constexpr (Tail) {
+        bytes = tail_bytes(i, group);
+      } else {
+        prefetch<T::groups * Weights::group_bytes>(place(i, group) + prefetch_ahead);
+        bytes = Weights::bytes(place(i, group));
       }
-      const F scales = Tail ? tail_scales(4 * q, group, count) : w.scales4(first + 4 * q * stride, stride, group);
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < R; ++r) {
-        I sum = T::reduce4(sums[r]);
-        if constexpr (Weights::offset != 0) {
-          sum = T::add(sum, rows[r].bias);
-        }
-        const F factor = Weights::scaled_groups ? T::mul(rows[r].scale, scales) : rows[r].scale;
-        const F next = T::fma(T::to_float(sum), factor, chain[r][q][part]);
-        chain[r][q][part] = Tail ? T::keep_groups(count, next, chain[r][q][part]) : next;
+        sums[r][i] = Weights::dot(bytes, rows[r].a, rows[r].b);
       }
+    }
+    const F scales = Tail ? tail_scales(group, count) : w.scales4(first, stride, group);
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < R; ++r) {
+      I sum = T::reduce4(sums[r]);
+      if constexpr (Weights::offset != 0) {
+        sum = T::add(sum, rows[r].bias);
+      }
+      const F factor = Weights::scaled_groups ? T::mul(rows[r].scale, scales) : rows[r].scale;
+      const F next = T::fma(T::to_float(sum), factor, chain[r][part]);
+      chain[r][part] = Tail ? T::keep_groups(count, next, chain[r][part]) : next;
     }
   }
 
@@ -102,12 +93,12 @@ struct FewRows {
     return Weights::bytes(padded);
   }
   // One group at a time from the panels' way to scales, which reads none that do not exist.
-  F tail_scales(std::size_t output, std::size_t group, std::size_t count) const {
+  F tail_scales(std::size_t group, std::size_t count) const {
     alignas(64) float all[4 * T::groups] = {};
     alignas(64) float some[panel_groups * T::outputs];
     if constexpr (Weights::scaled_groups) {
       for (std::size_t i = 0; i < 4; ++i) {
-        w.scales(first + (output + i) * stride, 1, group, count, some);
+        w.scales(first + i * stride, 1, group, count, some);
         for (std::size_t g = 0; g < count; ++g) {
           all[4 * g + i] = some[g * T::outputs];
         }
@@ -116,29 +107,32 @@ struct FewRows {
     return T::load(all);
   }
 
-  void run(bool more, float* y, std::size_t y_stride, std::size_t outputs) {
+  // The first `outputs` of the four count.
+  void run(float* y, std::size_t y_stride, std::size_t outputs) {
     const std::size_t groups = groups_of(w.columns);
     const std::size_t whole = w.columns / group_columns / chains * chains;  // groups in whole blocks
-#pragma GCC unroll 32
-    for (std::size_t i = 0; i < R * Q * parts; ++i) {
-      chain[i / parts / Q][i / parts % Q][i % parts] = T::set(0.0F);
+    for (std::size_t i = 0; i < 4; ++i) {
+      w.prefetch_scales(first + 1 + i * stride);  // of the row that comes next
+    }
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < R * parts; ++i) {
+      chain[i / parts][i % parts] = T::set(0.0F);
     }
     for (std::size_t g = 0; g < whole; g += chains) {
 #pragma GCC unroll 4
       for (std::size_t part = 0; part < parts; ++part) {
-        step<false>(g + part * T::groups, part, T::groups, more);
+        step<false>(g + part * T::groups, part, T::groups);
       }
     }
     for (std::size_t g = whole; g < groups; g += T::groups) {
-      step<true>(g, g % chains / T::groups, groups - g < T::groups ? groups - g : T::groups, false);
+      step<true>(g, g % chains / T::groups, groups - g < T::groups ? groups - g : T::groups);
     }
-#pragma GCC unroll 32
-    for (std::size_t i = 0; i < R * Q; ++i) {
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < R; ++r) {
       float four[4];
-      T::add_chains(chain[i / Q][i % Q], four);
-      for (std::size_t k = 0; k < 4 && i % Q * 4 + k < outputs; ++k) {
-        const std::size_t o = first + i % Q * 4 + k;
-        y[i / Q * y_stride + o] = w.finish_one(o, four[k]);
+      T::add_chains(chain[r], four);
+      for (std::size_t i = 0; i < outputs; ++i) {
+        y[r * y_stride + first + i * stride] = w.finish_one(first + i * stride, four[i]);
       }
     }
   }
@@ -146,17 +140,13 @@ struct FewRows {
 
 template <class T, std::size_t R, class Weights>
 inline void few_rows(const Weights& w, std::size_t out, const Block* x, float* y, std::size_t y_stride) {
-  constexpr std::size_t quads = R == 1 ? T::quads_alone : 1;
-  const std::size_t x_stride = blocks_of(w.columns);
-  std::size_t o = 0;
-  for (; o + 4 * quads <= out; o += 4 * quads) {
-    FewRows<T, R, quads, Weights>{w, o, 1, x, x_stride, {}}.run(o + 8 * quads <= out, y, y_stride, 4 * quads);
+  const std::size_t x_stride = blocks_of(w.columns), quarter = out / 4;
+  prefetch_starts(w.row(0), quarter * w.row_bytes(), prefetch_ahead);
+  for (std::size_t o = 0; o < quarter; ++o) {
+    FewRows<T, R, Weights>{w, o, quarter, x, x_stride, {}}.run(y, y_stride, 4);
   }
-  for (; o + 4 <= out; o += 4) {
-    FewRows<T, R, 1, Weights>{w, o, 1, x, x_stride, {}}.run(false, y, y_stride, 4);
-  }
-  for (; o < out; ++o) {
-    FewRows<T, R, 1, Weights>{w, o, 0, x, x_stride, {}}.run(false, y, y_stride, 1);
+  for (std::size_t o = 4 * quarter; o < out; ++o) {
+    FewRows<T, R, Weights>{w, o, 0, x, x_stride, {}}.run(y, y_stride, 1);
   }
 }
 

@@ -56,6 +56,7 @@ struct Mxfp4Weights : NibbleWeights<T, Mxfp4Weights<T>> {
   static I decode(I nibbles) { return T::mxfp4_codes(nibbles); }
 
   const std::uint8_t* scale_row(std::size_t o) const { return scale + o * (this->columns / group_columns); }
+  void prefetch_scales(std::size_t o) const { prefetch_bytes(scale_row(o), this->columns / group_columns); }
   // Of `count` groups, at most panel_groups, of T::outputs outputs; halved, for the codes are doubled.
   void scales(std::size_t o, std::size_t outputs, std::size_t group, std::size_t count, float* out) const {
     I dwords[4];
@@ -90,6 +91,9 @@ struct Int4Weights : NibbleWeights<T, Int4Weights<T>> {
       : NibbleWeights<T, Int4Weights<T>>{packed_codes, width}, scale(scales) {}
   static I decode(I nibbles) { return T::int4_codes(nibbles); }
 
+  void prefetch_scales(std::size_t o) const {
+    prefetch_bytes(scale + o * (this->columns / 64), this->columns / 64 * sizeof(float));
+  }
   void scales(std::size_t o, std::size_t outputs, std::size_t group, std::size_t count, float* out) const {
     const std::size_t stride = this->columns / 64;
     const auto* const first = reinterpret_cast<const std::uint8_t*>(scale + o * stride + group / 2);
@@ -148,6 +152,7 @@ struct Int8Weights {
     a = T::load_bytes(p);
     b = T::load_bytes(p + sizeof(I));
   }
+  void prefetch_scales(std::size_t) const {}
   void scales(std::size_t, std::size_t, std::size_t, std::size_t, float*) const {}
   F scales4(std::size_t, std::size_t, std::size_t) const { return T::set(1.0F); }
   F finish(std::size_t o, std::size_t outputs, F sum) const {

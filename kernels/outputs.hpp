@@ -28,7 +28,13 @@
 //   pair_scales4(p, stride)            lane i of group g = p[i*stride + g/2]
 //   keep_groups(count, a, b)           a in the first groups, b in the others
 //   add_chains(F[4 / groups], out)     out[i] = (chain 0 + chain 1) + (chain 2 + chain 3) of lane i
-// and the constants quads_alone, few_rows, row_tile, tiles: how many accumulators its registers hold (they never change bits).
+// A tier whose vectors hold 64 bytes has vectors of [output][block] besides, for few rows of bf16, and a type Four of an element
+// each:
+//   load_lines(lines[4], I out[4][4])  four lines of four outputs; lane [o][i] of out[q][b] = dword 4q + i of line b of output o
+//   transpose_dwords(in[4], I out[4])  lane [o][b] of out[i] = lane [o][i] of in[b]
+//   interleave_blocks(x, out)          128 activations in an order of the tier's own; column_of_blocks(out, c): lane [o][b] = x[32b
+//   + c] add_blocks(Four, F, n)  store_four(p, Four)    adds the first n blocks, ascending
+// and the constants few_rows, row_tile, tiles: how many accumulators its registers hold (they never change bits).
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -52,12 +58,23 @@ inline void load_some_dwords(const std::uint8_t* p, std::size_t stride, std::siz
   T::load_dwords(filled, 16, out);
 }
 
-// Few rows leave the time of a product to memory, and the rows of a tile are too short for the hardware to foresee the next tile's.
-// So each group asks for its share of the next T::outputs rows, which lie in one piece behind those of this tile.
+// Few rows leave the time of a product to memory: what a step needs was asked for some steps before.
+inline void prefetch_bytes(const void* p, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += 64) {
+    __builtin_prefetch(static_cast<const char*>(p) + i);
+  }
+}
 template <std::size_t Bytes>
 inline void prefetch(const void* p) {
-  for (std::size_t i = 0; i < Bytes; i += 64) {
-    __builtin_prefetch(static_cast<const char*>(p) + i);
+  prefetch_bytes(p, Bytes);
+}
+// The first `ahead` bytes of each of four streams, `length` bytes long, one behind the other: all at once, where steps would wait
+// for one line after the other.
+inline void prefetch_starts(const std::uint8_t* p, std::size_t length, std::size_t ahead) {
+  for (std::size_t i = 0; i < ahead && i < length; i += 64) {
+    for (std::size_t stream = 0; stream < 4; ++stream) {
+      __builtin_prefetch(p + stream * length + i);
+    }
   }
 }
 

@@ -115,7 +115,6 @@ struct ScalarOutputs {
   }
   // --- [group][4], one group ---
   static constexpr std::size_t groups = 1;
-  static constexpr std::size_t quads_alone = 1;
 
   static I load_bytes(const std::uint8_t* p) { return load_codes(p); }
   static I load_bytes(const std::int8_t* p) {

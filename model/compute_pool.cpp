@@ -3,9 +3,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cassert>
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace k3 {
 
@@ -48,71 +50,104 @@ unsigned usable_cores() {
 }
 
 namespace {
+
 thread_local unsigned index_of_this_thread = 0;
+
+constexpr std::uint64_t count_mask = 0xffff'ffff;
+// How often a thread looks for what it waits for before it sleeps: some 20 us. Waking takes as long, which is a tenth of an
+// expert's whole product; to look longer would burn a core while the drive is waited for, or keep it from another process.
+constexpr unsigned looks = 1000;
+
+// False: not yet.
+template <class Happened>
+bool look_for(const Happened& happened) {
+  for (unsigned i = 0; i < looks; ++i) {
+    if (happened()) return true;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  return false;
 }
+
+}  // namespace
 
 unsigned ComputePool::thread_index() { return index_of_this_thread; }
 
 ComputePool::ComputePool(unsigned threads) {
   if (threads == 0) threads = usable_cores();
   for (unsigned i = 1; i < threads; ++i) {
-    workers_.emplace_back([this, i](const std::stop_token& stop) {
+    workers_.emplace_back([this, i] {
       index_of_this_thread = i;
-      worker(stop);
+      worker();
     });
   }
 }
 
-ComputePool::~ComputePool() = default;  // each jthread asks its worker to stop, which wakes it, and joins
+ComputePool::~ComputePool() {
+  stopping_.store(true, std::memory_order_relaxed);
+  jobs_.fetch_add(1, std::memory_order_release);
+  jobs_.notify_all();
+  workers_.clear();  // joins
+}
 
 bool ComputePool::run(std::size_t blocks, FunctionRef<void(std::size_t)> work, FunctionRef<bool()> proceed) {
-  if (blocks == 0) return true;
-  if (workers_.empty() || blocks == 1) {
+  if (workers_.empty() || blocks <= 1) {
     for (std::size_t i = 0; i < blocks; ++i) {
       if (proceed && !proceed()) return false;
       work(i);
     }
     return true;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    work_ = work;
-    proceed_ = proceed;
-    blocks_ = blocks;
-    next_.store(0, std::memory_order_relaxed);
-    halted_.store(false, std::memory_order_relaxed);
-    busy_ = workers_.size();
-    ++generation_;
-  }
-  start_.notify_all();
-  take_blocks(true);
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return busy_ == 0; });
-  return !halted_.load(std::memory_order_relaxed);
-}
+  assert(blocks <= count_mask);
+  work_ = work;
+  blocks_ = blocks;
+  const std::uint64_t job = left_.load(std::memory_order_relaxed) / (count_mask + 1) + 1;
+  unfinished_.store(static_cast<std::uint32_t>(blocks), std::memory_order_relaxed);
+  left_.store(job * (count_mask + 1) + blocks, std::memory_order_release);
+  jobs_.fetch_add(1, std::memory_order_release);
+  jobs_.notify_all();
 
-void ComputePool::take_blocks(bool is_caller) {
-  for (;;) {
-    // Asked on the calling thread only: what proceed() counts and reads belongs to the model thread.
-    if (is_caller && proceed_ && !proceed_()) halted_.store(true, std::memory_order_relaxed);
-    if (halted_.load(std::memory_order_relaxed)) return;
-    const std::size_t block = next_.fetch_add(1, std::memory_order_relaxed);
-    if (block >= blocks_) return;
-    work_(block);
-  }
-}
-
-void ComputePool::worker(const std::stop_token& stop) {
-  std::uint64_t seen = 0;
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      if (!start_.wait(lock, stop, [&] { return generation_ != seen; })) return;
-      seen = generation_;
+  bool halted = false;
+  // Asked on the calling thread only: what proceed() counts and reads belongs to the model thread.
+  for (std::size_t block = 0;;) {
+    if (proceed && !proceed()) {
+      const std::uint64_t left = left_.exchange(job * (count_mask + 1), std::memory_order_relaxed) & count_mask;
+      finish(static_cast<std::uint32_t>(left));
+      halted = true;
+      break;
     }
-    take_blocks(false);
-    const std::lock_guard lock(mutex_);
-    if (--busy_ == 0) done_.notify_one();
+    if (!take(block)) break;
+    work_(block);
+    finish(1);
+  }
+  const auto ended = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
+  if (!look_for(ended)) {
+    while (const std::uint32_t count = unfinished_.load(std::memory_order_acquire)) unfinished_.wait(count);
+  }
+  return !halted;
+}
+
+bool ComputePool::take(std::size_t& block) {
+  std::uint64_t left = left_.load(std::memory_order_acquire);
+  while ((left & count_mask) != 0) {
+    if (!left_.compare_exchange_weak(left, left - 1, std::memory_order_acquire)) continue;
+    block = blocks_ - (left & count_mask);
+    return true;
+  }
+  return false;
+}
+
+void ComputePool::finish(std::uint32_t blocks) {
+  if (unfinished_.fetch_sub(blocks, std::memory_order_acq_rel) == blocks) unfinished_.notify_one();
+}
+
+void ComputePool::worker() {
+  for (std::uint32_t seen = 0;;) {
+    if (!look_for([&] { return jobs_.load(std::memory_order_relaxed) != seen; })) jobs_.wait(seen);
+    seen = jobs_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    for (std::size_t block = 0; take(block); finish(1)) work_(block);
   }
 }
 

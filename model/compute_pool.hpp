@@ -2,11 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -32,20 +30,19 @@ class ComputePool {
   bool run(std::size_t blocks, FunctionRef<void(std::size_t)> work, FunctionRef<bool()> proceed = {});
 
  private:
-  void worker(const std::stop_token& stop);
-  void take_blocks(bool is_caller);
+  void worker();
+  bool take(std::size_t& block);
+  void finish(std::uint32_t blocks);
 
-  std::mutex mutex_;
-  std::condition_variable_any start_;
-  std::condition_variable done_;
-  std::uint64_t generation_ = 0;
-  std::size_t busy_ = 0;
-  // The job in hand: written under the mutex before the generation moves, read by workers after they saw it move.
+  // The job in hand: written before `left_`, read only by who has taken one of its blocks, for then it cannot end.
   FunctionRef<void(std::size_t)> work_;
-  FunctionRef<bool()> proceed_;
   std::size_t blocks_ = 0;
-  std::atomic<std::size_t> next_{0};
-  std::atomic<bool> halted_{false};
+  // Which job (high half) and how many of its blocks nobody has taken (low half). A thread that wakes up late finds nothing to take
+  // or a whole block of the next job: nobody waits for threads, only for blocks.
+  std::atomic<std::uint64_t> left_{0};
+  std::atomic<std::uint32_t> unfinished_{0};
+  std::atomic<std::uint32_t> jobs_{0};  // moves with each job, and at the end
+  std::atomic<bool> stopping_{false};
   std::vector<std::jthread> workers_;
 };
 

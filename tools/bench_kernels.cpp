@@ -5,6 +5,7 @@
 #include <CLI/Validators.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "tools/bench.hpp"
 #include "tools/bench_cases.hpp"
@@ -23,11 +24,12 @@ struct Flags {
   bool json = false, quick = false;
 };
 
-// How long is measured. The kernels take turns, so that what befalls the machine befalls all of them.
+// How long is measured. The kernels and the machine's limits take turns, so that what befalls the machine befalls all of them, and
+// a turn is about as long as a pass over the memory: both meet as many of a shared machine's hiccups.
 struct Effort {
-  int rounds = 5;
-  double seconds_a_turn = 0.08;
-  std::size_t calls_a_turn = 32;
+  int rounds = 9;
+  double seconds_a_turn = 0.05;
+  std::size_t calls_a_turn = 256;
   double seconds_in_all = 4;  // of one kernel that is slow
   std::size_t memory = std::size_t{2} << 30;
 };
@@ -45,37 +47,34 @@ Effort effort_of(const Flags& flags) {
 
 struct Measured {
   BenchCase work;
-  std::vector<double> seconds;  // of each call
-  double spent = 0;
+  std::vector<double> turns;  // seconds a call
+  double best = std::numeric_limits<double>::infinity(), spent = 0;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // One turn. The first call of the first turn only makes the pages of the buffers.
 void take_turn(Measured& kernel, const Effort& effort) {
   if (kernel.spent > effort.seconds_in_all) return;
-  if (kernel.seconds.empty()) {
+  if (kernel.turns.empty()) {
     const double begin = seconds_now();
     kernel.work.run();
-    if (seconds_now() - begin > effort.seconds_in_all) {  // then the pages do not matter
-      kernel.seconds.push_back(seconds_now() - begin);
-      kernel.spent = kernel.seconds.back();
+    kernel.spent = seconds_now() - begin;
+    if (kernel.spent > effort.seconds_in_all) {  // then the pages do not matter
+      kernel.turns.push_back(kernel.spent);
+      kernel.best = kernel.spent;
       return;
     }
   }
-  const double end = seconds_now() + effort.seconds_a_turn;
-  for (std::size_t call = 0; call < effort.calls_a_turn; ++call) {
-    const double begin = seconds_now();
+  const double begin = seconds_now();
+  std::size_t calls = 0;
+  for (double last = begin, now = begin; calls < effort.calls_a_turn && now - begin < effort.seconds_a_turn; last = now) {
     kernel.work.run();
-    const double now = seconds_now();
-    kernel.seconds.push_back(now - begin);
-    kernel.spent += now - begin;
-    if (now >= end) break;
+    now = seconds_now();
+    kernel.best = std::min(kernel.best, now - last);
+    ++calls;
   }
+  const double all = seconds_now() - begin;
+  kernel.turns.push_back(all / static_cast<double>(calls));
+  kernel.spent += all;
 }
 
 MachineLimits measure(std::vector<Measured>& kernels, const BenchData& data, ComputePool& pool, const Effort& effort,
@@ -99,7 +98,7 @@ MachineLimits measure(std::vector<Measured>& kernels, const BenchData& data, Com
 struct Line {
   std::string name;
   std::size_t rows = 0;
-  double seconds = 0, best = 0;  // the median, which counts; the best, to tell noise from slowness
+  double seconds = 0, best = 0;  // the median turn, which counts; the best call, to tell noise from slowness
   double bytes = 0, operations = 0, bound = 0;
   bool by_memory = true;
   double ratio() const { return bound / seconds; }
@@ -107,8 +106,8 @@ struct Line {
 
 Line judge(const Measured& kernel, const MachineLimits& limits) {
   Line line{kernel.work.name, kernel.work.rows};
-  line.seconds = median(kernel.seconds);
-  line.best = *std::min_element(kernel.seconds.begin(), kernel.seconds.end());
+  line.seconds = median(kernel.turns);
+  line.best = kernel.best;
   line.bytes = kernel.work.bytes;
   line.operations = kernel.work.operations;
   const double memory = line.bytes / limits.ram_bytes, compute = line.operations / limits.bf16_operations;

@@ -40,6 +40,12 @@ void measure_best(ComputePool& pool, std::span<const PeakLoop* const> loops, dou
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 void measure_ram(ComputePool& pool, const BenchMemory& memory, std::size_t turn, MachineLimits& limits) {
   static_assert(bench_block % read_unit == 0);
   const ReadLoop& loop = read_loops()[turn % read_loops().size()];
@@ -49,9 +55,14 @@ void measure_ram(ComputePool& pool, const BenchMemory& memory, std::size_t turn,
     sink.fetch_xor(loop.run(memory.data() + block * bench_block, bench_block), std::memory_order_relaxed);
   });
   const double speed = static_cast<double>(memory.bytes()) / (seconds_now() - begin);
-  if (speed <= limits.ram_bytes) return;
-  limits.ram_bytes = speed;
-  limits.ram_loop = loop.name;
+  limits.reads.resize(read_loops().size());
+  limits.reads[turn % read_loops().size()].push_back(speed);
+  limits.ram_bytes = 0;
+  for (std::size_t i = 0; i < limits.reads.size(); ++i) {
+    if (limits.reads[i].empty() || median(limits.reads[i]) <= limits.ram_bytes) continue;
+    limits.ram_bytes = median(limits.reads[i]);
+    limits.ram_loop = read_loops()[i].name;
+  }
 }
 
 std::size_t count_ram_loops() { return read_loops().size(); }

@@ -1,8 +1,10 @@
 // The machine's own limits, against which everything else is measured: how fast memory is read, how fast it multiplies. On a shared
-// machine both change from second to second, so they are measured again and again during a run, and the best counts.
+// machine both change from second to second, so they are measured again and again during a run. Of multiply-adds the best counts; of
+// memory, which neighbours share, the median of the best loop, as the median of a kernel is what is held against it.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/compute_pool.hpp"
 #include "model/text/json.hpp"
@@ -10,9 +12,9 @@
 
 namespace k3::cli {
 
-// What was the best so far.
 struct MachineLimits {
-  double ram_bytes = 0;        // a second, of all threads together
+  std::vector<std::vector<double>> reads;  // bytes a second of each pass, for each loop
+  double ram_bytes = 0;                    // a second, of all threads together
   std::string ram_loop;        // which loop that was
   double bf16_operations = 0;  // a second; a multiply-add is two
   std::string bf16_unit;       // by which instruction
@@ -32,6 +34,7 @@ Result<void> measure_limits(ComputePool& pool, std::size_t bytes, MachineLimits&
 void write_limits(json::Writer& writer, const MachineLimits& limits, const std::string& isa, unsigned threads);
 void print_limits(const MachineLimits& limits, const std::string& isa, unsigned threads);
 
+double median(std::vector<double> values);  // of at least one
 double seconds_now();  // of a clock that never goes back
 
 }  // namespace k3::cli

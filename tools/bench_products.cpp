@@ -48,7 +48,7 @@ struct ExpertRun {
     pool.run(rows, [&](std::size_t row) {
       kernels.quantise(&x[row * latent], latent, Order::even_odd, &rounded_x[row * kernels::blocks_of(latent)], 0);
     });
-    in_blocks(pool, 2, inner, rows, [&](std::size_t part, std::size_t first, std::size_t count) {
+    in_blocks(pool, 2, inner, latent, rows, [&](std::size_t part, std::size_t first, std::size_t count) {
       kernels.fast_mxfp4(expert.packed_part(part) + first * latent / 2, expert.scale_part(part) + first * latent / 32, count,
                          latent, rounded_x.data(), rows, &gate_up[part * rows * inner + first], inner);
     });
@@ -56,7 +56,7 @@ struct ExpertRun {
       activate(row);
       kernels.quantise(&gate_up[row * inner], inner, Order::even_odd, &rounded_inner[row * kernels::blocks_of(inner)], 0);
     });
-    in_blocks(pool, 1, latent, rows, [&](std::size_t, std::size_t first, std::size_t count) {
+    in_blocks(pool, 1, latent, inner, rows, [&](std::size_t, std::size_t first, std::size_t count) {
       kernels.fast_mxfp4(expert.packed_part(2) + first * inner / 2, expert.scale_part(2) + first * inner / 32, count, inner,
                          rounded_inner.data(), rows, &out[first], latent);
     });
@@ -64,12 +64,12 @@ struct ExpertRun {
 
   void exact() {
     const Expert expert = next();
-    in_blocks(pool, 2, inner, rows, [&](std::size_t part, std::size_t first, std::size_t count) {
+    in_blocks(pool, 2, inner, latent, rows, [&](std::size_t part, std::size_t first, std::size_t count) {
       kernels.matmul_mxfp4(expert.packed_part(part) + first * latent / 2, expert.scale_part(part) + first * latent / 32, count,
                            latent, x.data(), rows, latent, &gate_up[part * rows * inner + first], inner);
     });
     pool.run(rows, [&](std::size_t row) { activate(row); });
-    in_blocks(pool, 1, latent, rows, [&](std::size_t, std::size_t first, std::size_t count) {
+    in_blocks(pool, 1, latent, inner, rows, [&](std::size_t, std::size_t first, std::size_t count) {
       kernels.matmul_mxfp4(expert.packed_part(2) + first * inner / 2, expert.scale_part(2) + first * inner / 32, count, inner,
                            gate_up.data(), rows, inner, &out[first], latent);
     });
@@ -107,7 +107,7 @@ struct TrunkRun {
   void int8() {
     const auto* w = reinterpret_cast<const std::int8_t*>(data.codes.next(trunk_outputs * trunk_columns));
     quantise(Order::natural);
-    in_blocks(pool, 1, trunk_outputs, rows, [&](std::size_t, std::size_t first, std::size_t count) {
+    in_blocks(pool, 1, trunk_outputs, trunk_columns, rows, [&](std::size_t, std::size_t first, std::size_t count) {
       kernels.fast_int8(w + first * trunk_columns, &row_scales[first], count, trunk_columns, groups.data(), rows, &y[first],
                         trunk_outputs);
     });
@@ -118,7 +118,7 @@ struct TrunkRun {
     const std::byte* place = data.int4_scales.data() + (w - data.codes.memory().data()) / 8;
     const auto* scale = reinterpret_cast<const float*>(place);
     quantise(Order::even_odd);
-    in_blocks(pool, 1, trunk_outputs, rows, [&](std::size_t, std::size_t first, std::size_t count) {
+    in_blocks(pool, 1, trunk_outputs, trunk_columns, rows, [&](std::size_t, std::size_t first, std::size_t count) {
       kernels.fast_int4(bytes(w) + first * trunk_columns / 2, scale + first * trunk_columns / 64, count, trunk_columns,
                         groups.data(), rows, &y[first], trunk_outputs);
     });
@@ -132,7 +132,7 @@ struct TrunkRun {
     const std::uint16_t* w = next_bf16();
     pool.run(rows,
              [&](std::size_t row) { kernels.round_bf16(&x[row * trunk_columns], trunk_columns, &rounded[row * trunk_columns]); });
-    in_blocks(pool, 1, trunk_outputs, rows, [&](std::size_t, std::size_t first, std::size_t count) {
+    in_blocks(pool, 1, trunk_outputs, trunk_columns, rows, [&](std::size_t, std::size_t first, std::size_t count) {
       kernels.fast_bf16(w + first * trunk_columns, count, trunk_columns, rounded.data(), rows, trunk_columns, &y[first],
                         trunk_outputs);
     });
@@ -140,7 +140,7 @@ struct TrunkRun {
 
   void exact_bf16() {
     const std::uint16_t* w = next_bf16();
-    in_blocks(pool, 1, trunk_outputs, rows, [&](std::size_t, std::size_t first, std::size_t count) {
+    in_blocks(pool, 1, trunk_outputs, trunk_columns, rows, [&](std::size_t, std::size_t first, std::size_t count) {
       kernels.matmul_bf16(w + first * trunk_columns, count, trunk_columns, x.data(), rows, trunk_columns, &y[first], trunk_outputs);
     });
   }

@@ -8,12 +8,6 @@ namespace k3::layers {
 using checkpoint::Matrix;
 using checkpoint::Precision;
 
-std::size_t Compute::block_size(std::size_t outputs, std::size_t rows) const {
-  if (rows > few_rows) return block_outputs;
-  const std::size_t share = outputs / (4 * std::size_t{pool.threads()}) / block_outputs * block_outputs;
-  return std::clamp(share, block_outputs, long_block_outputs);
-}
-
 bool Compute::each_block(std::size_t blocks, std::size_t multiply_adds, FunctionRef<void(std::size_t)> work) const {
   if (multiply_adds >= inline_work) return pool.run(blocks, work, proceed);
   if (!proceed()) return false;
@@ -76,23 +70,24 @@ bool Compute::multiply(std::initializer_list<Product> products, Activations& x) 
     if (!prepare(product.w, x)) return false;
     outputs += product.w.rows;
   }
-  const std::size_t size = block_size(outputs, x.rows());
-  const auto blocks_of = [size](const Product& product) { return (product.w.rows + size - 1) / size; };
+  const CutPlan plan = cut_plan(outputs, x.columns(), x.rows());
+  const auto cut = [&](std::size_t matrix) { return Cut(plan, products.begin()[matrix].w.rows); };
   std::size_t blocks = 0;
-  for (const Product& product : products) blocks += blocks_of(product);
+  for (std::size_t i = 0; i < products.size(); ++i) blocks += cut(i).blocks();
   return each_block(blocks, outputs * x.columns() * x.rows(), [&](std::size_t i) {
-    const Product* at = products.begin();
-    for (; i >= blocks_of(*at); ++at) i -= blocks_of(*at);
-    product(at->w, i * size, std::min(size, at->w.rows - i * size), x, at->y);
+    const CutBlock block = block_at(i, products.size(), cut);
+    const Product& at = products.begin()[block.matrix];
+    product(at.w, block.first, block.count, x, at.y);
   });
 }
 
 bool Compute::multiply_exact(const Matrix& w, Activations& x, float* y) const {
   assert(w.precision == Precision::bf16 && w.columns == x.columns());
-  const std::size_t size = block_size(w.rows, x.rows());
-  return each_block((w.rows + size - 1) / size, w.rows * w.columns * x.rows(), [&](std::size_t i) {
-    kernels.matmul_bf16(w.bf16() + i * size * w.columns, std::min(size, w.rows - i * size), w.columns, x.values(), x.rows(),
-                        w.columns, y + i * size, w.rows);
+  const Cut cut(cut_plan(w.rows, w.columns, x.rows()), w.rows);
+  return each_block(cut.blocks(), w.rows * w.columns * x.rows(), [&](std::size_t i) {
+    const CutBlock block = block_at(i, 1, [&](std::size_t) { return cut; });
+    kernels.matmul_bf16(w.bf16() + block.first * w.columns, block.count, w.columns, x.values(), x.rows(), w.columns,
+                        y + block.first, w.rows);
   });
 }
 

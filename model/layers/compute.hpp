@@ -9,6 +9,7 @@
 #include "model/checkpoint/weights.hpp"
 #include "model/compute_pool.hpp"
 #include "model/layers/activations.hpp"
+#include "model/layers/cut.hpp"
 #include "model/sequence/sequence.hpp"
 
 namespace k3::layers {
@@ -34,14 +35,6 @@ struct Compute {
   bool exact;                   // products of float32 activations instead of rounded ones
   FunctionRef<bool()> proceed;  // a cancellation point; called on the model thread only
 
-  // Output rows a block: the unit of work for a thread, and the longest stretch between two cancellation points. 64 rows of the
-  // widest released matrix (33,792 bf16 columns) are 4.3 MB, well under a millisecond of memory traffic for one row; the narrowest
-  // big one (1,536 rows) still makes 24 blocks to share out.
-  static constexpr std::size_t block_outputs = 64;
-  // With few rows a block lasts no longer than its bytes take to arrive. A longer one then pays: the kernel asks for the next rows
-  // ahead of time, and only the first ones of a block come as a surprise (64 rows of MXFP4 reach 0.6 of memory speed, 256 0.85).
-  static constexpr std::size_t few_rows = 4;
-  static constexpr std::size_t long_block_outputs = 256;
   // Products smaller than this (multiply-adds) are not worth waking the pool for: about 30 us of one core.
   static constexpr std::size_t inline_work = 1U << 18;
 
@@ -57,8 +50,10 @@ struct Compute {
   bool each_row(std::size_t rows, FunctionRef<void(std::size_t)> work) const;
   // work(block) for each, on all threads where `multiply_adds` in all are worth it.
   bool each_block(std::size_t blocks, std::size_t multiply_adds, FunctionRef<void(std::size_t)> work) const;
-  // How to cut `outputs` for `rows` rows, so that every thread still gets a few blocks.
-  std::size_t block_size(std::size_t outputs, std::size_t rows) const;
+  // For matrices of `columns` columns that have `outputs` outputs in all.
+  CutPlan cut_plan(std::size_t outputs, std::size_t columns, std::size_t rows) const {
+    return {outputs, columns, rows, pool.threads()};
+  }
 
  private:
   bool prepare(const checkpoint::Matrix& w, Activations& x) const;

@@ -77,25 +77,27 @@ void outer_block(const Compute& compute, std::size_t latent, std::size_t first, 
 }  // namespace
 
 bool run_wave(const Compute& compute, const Activations& latent, ExpertWave& wave, float* sum) {
+  if (wave.parts.empty()) return true;  // every one of its experts was lost
   const std::size_t inner = compute.config.expert_inner, width = latent.columns();
   gather(compute, latent, wave);
   std::size_t most_rows = 0;
   for (const ExpertWave::Part& part : wave.parts) most_rows = std::max(most_rows, part.rows);
   const std::size_t work = wave.users.size() * inner * width;
 
-  const std::size_t size = compute.block_size(inner * wave.parts.size(), most_rows);
-  const std::size_t blocks = (inner + size - 1) / size;
+  const std::size_t parts = wave.parts.size();
+  const Cut inner_cut(compute.cut_plan(inner * parts, width, most_rows), inner);
   const auto first_half = [&](std::size_t i) {
-    const std::size_t first = i % blocks * size;
-    inner_block(compute, wave.parts[i / blocks], width, first, std::min(size, inner - first), wave);
+    const CutBlock block = block_at(i, parts, [&](std::size_t) { return inner_cut; });
+    inner_block(compute, wave.parts[block.matrix], width, block.first, block.count, wave);
   };
-  if (!compute.each_block(wave.parts.size() * blocks, 2 * work, first_half)) return false;
+  if (!compute.each_block(parts * inner_cut.blocks(), 2 * work, first_half)) return false;
 
-  const std::size_t out_size = compute.block_size(width, most_rows);
+  const Cut outer_cut(compute.cut_plan(width, inner * parts, most_rows), width);
   const auto second_half = [&](std::size_t i) {
-    outer_block(compute, width, i * out_size, std::min(out_size, width - i * out_size), wave, sum);
+    const CutBlock block = block_at(i, 1, [&](std::size_t) { return outer_cut; });
+    outer_block(compute, width, block.first, block.count, wave, sum);
   };
-  return compute.each_block((width + out_size - 1) / out_size, work, second_half);
+  return compute.each_block(outer_cut.blocks(), work, second_half);
 }
 
 }  // namespace k3::layers
