@@ -72,7 +72,7 @@ struct Table {
   void (*fast_int4)(const std::uint8_t* w, const float* scale, std::size_t out, std::size_t columns, const Block* x,
                     std::size_t rows, float* y, std::size_t y_stride);
 
-  // Rounds to the nearest bf16, ties to even, and widens again. NaN stays NaN.
+  // Rounds to the nearest bf16, ties to even, and widens again. NaN stays NaN. May be in place.
   void (*round_bf16)(const float* x, std::size_t n, float* y);
   // x [rows, columns] as round_bf16 leaves it. Per 32 columns (the last ones filled up with zeros): e sums the even columns and o
   // the odd ones by fma, ascending from +0; then y += e + o. It is the order of the TDPBF16PS instruction, whose flushing of

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "model/sequence/latent_format.hpp"
 #include "model/ticket.hpp"
 
 namespace k3 {
@@ -26,7 +27,8 @@ struct ModelOptions {
   std::size_t queue_capacity = 16;
   std::size_t layers = 0;  // 0: all
   WeightBits bits;
-  bool exact = false;         // float32 activations in products: slow, to compare with
+  bool exact = false;  // float32 activations in products: slow, to compare with
+  LatentFormat latents = LatentFormat::float32;
   float expert_top_p = 1.0F;  // 1: all chosen experts
   double expert_gb = -1;      // slots for experts, GB; < 0: from what the machine has
   bool direct = true;

@@ -66,12 +66,12 @@ std::uint64_t available_memory() {
   return room;
 }
 
-std::uint64_t working_memory(const checkpoint::Config& c, std::size_t context, std::size_t chunk) {
+std::uint64_t working_memory(const checkpoint::Config& c, std::size_t context, std::size_t chunk, LatentFormat latents) {
   const auto kda_layers = static_cast<std::uint64_t>(std::count(c.is_kda.begin(), c.is_kda.end(), true));
   const std::uint64_t mla_layers = c.layers - kda_layers;
   // Two buffers a KDA layer. The MLA cache grows with use; a conversation beyond 32k tokens is planned for when somebody has one.
   const std::uint64_t kda = 2 * kda_layers * (c.kda_width() * c.kda_head_dim + 9 * c.kda_width()) * sizeof(float);
-  const std::uint64_t mla = mla_layers * std::min<std::uint64_t>(context, 32768) * c.mla_cache_width() * sizeof(float);
+  const std::uint64_t mla = mla_layers * std::min<std::uint64_t>(context, 32768) * c.mla_cache_width() * latent_bytes(latents);
   // A row: the residual stream with its snapshots and temporaries, five projections of attention, the experts' sums, dense or
   // shared inner.
   const std::uint64_t blocks = c.layers / std::max<std::size_t>(1, c.block_size) + 1;

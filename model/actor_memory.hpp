@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "model/checkpoint/config.hpp"
+#include "model/sequence/latent_format.hpp"
 
 namespace k3 {
 
@@ -16,7 +17,7 @@ inline constexpr std::size_t live_sequences = 2;
 std::uint64_t available_memory();
 
 // Sequence states, activations of a step and a fixed rest, at `context` tokens and `chunk` rows.
-std::uint64_t working_memory(const checkpoint::Config& config, std::size_t context, std::size_t chunk);
+std::uint64_t working_memory(const checkpoint::Config& config, std::size_t context, std::size_t chunk, LatentFormat latents);
 
 // What is left of `available` for experts; 0 when nothing is (the stream then makes one slot).
 std::uint64_t expert_budget(std::uint64_t available, std::uint64_t trunk, std::uint64_t working);

@@ -17,7 +17,7 @@ Sequence& LiveSequences::take(std::span<const std::int32_t> prompt) {
   }
   // The old one goes before the new one comes: together they might not fit.
   if (sequences_.size() >= capacity_) sequences_.pop_back();
-  sequences_.insert(sequences_.begin(), std::make_unique<Sequence>(config_));
+  sequences_.insert(sequences_.begin(), std::make_unique<Sequence>(config_, latents_));
   return *sequences_.front();
 }
 

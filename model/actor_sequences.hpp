@@ -11,7 +11,8 @@ namespace k3 {
 
 class LiveSequences {
  public:
-  LiveSequences(const checkpoint::Config& config, std::size_t capacity) : config_(config), capacity_(capacity) {}
+  LiveSequences(const checkpoint::Config& config, LatentFormat latents, std::size_t capacity)
+      : config_(config), latents_(latents), capacity_(capacity) {}
 
   // The sequence with the most committed tokens among those `prompt` starts with, or a fresh one in the place of the least recently
   // used. The prompt must be longer than what is committed: logits come from computing a token, and recurrent state cannot step
@@ -20,6 +21,7 @@ class LiveSequences {
 
  private:
   const checkpoint::Config& config_;
+  const LatentFormat latents_;
   const std::size_t capacity_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // most recently used first
 };

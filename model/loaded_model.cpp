@@ -40,7 +40,8 @@ std::string fingerprint(const ModelOptions& options, const checkpoint::TrunkPrec
   hash.add(arithmetic_version);
   hash.add(fmt::format("precision {} {} {}", static_cast<int>(precision.most), static_cast<int>(precision.mla),
                        static_cast<int>(precision.head)));
-  hash.add(fmt::format("exact {} layers {} top_p {}", options.exact, options.layers, options.expert_top_p));
+  hash.add(fmt::format("exact {} layers {} top_p {} latents {}", options.exact, options.layers, options.expert_top_p,
+                       latent_bytes(options.latents)));
   return hash.text();
 }
 
@@ -111,7 +112,7 @@ Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options,
     const std::size_t context = options.max_context == 0 ? config.max_positions : options.max_context;
     const auto whole = precision_of_bits(16, options.bits);
     const std::uint64_t needed =
-        checkpoint::trunk_bytes(config, options.layers, whole) + working_memory(config, context, options.chunk);
+        checkpoint::trunk_bytes(config, options.layers, whole) + working_memory(config, context, options.chunk, options.latents);
     most = options.exact || available == 0 || needed < available / 16 * 15 ? 16 : 8;
     if (most == 8) {
       spdlog::warn(
@@ -148,10 +149,11 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   model->pool = std::make_unique<ComputePool>(threads);
   model->chunk = options.chunk;
   model->exact = options.exact;
+  model->latents = options.latents;
   model->expert_top_p = options.expert_top_p;
 
   const checkpoint::Config& config = model->checkpoint.config();
-  const std::uint64_t working = working_memory(config, context, options.chunk);
+  const std::uint64_t working = working_memory(config, context, options.chunk, options.latents);
   model->expert_budget_bytes = options.expert_gb < 0 ? expert_budget(available, model->weights.bytes, working)
                                                      : static_cast<std::uint64_t>(options.expert_gb * 1e9);
   const auto gb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };

@@ -24,6 +24,7 @@ struct LoadedModel {
   std::size_t chunk = 0;                  // prompt rows per step, at most
   checkpoint::TrunkPrecision precision;
   bool exact = false;
+  LatentFormat latents = LatentFormat::float32;
   float expert_top_p = 1.0F;
   ModelInfo info;
 

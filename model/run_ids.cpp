@@ -63,7 +63,7 @@ awaitable<Result<void>> run_chunk(Run& run, Forward& forward, Sequence& sequence
 awaitable<Result<void>> run_chunks(Run& run, experts::ExpertStream& experts) {
   const ForwardContext forward_context = run.model.forward_context(experts);
   Forward forward(forward_context);
-  Sequence sequence(run.model.checkpoint.config());
+  Sequence sequence(run.model.checkpoint.config(), run.model.latents);
   const std::size_t chunk = run.options.chunk == 0 ? run.model.chunk : run.options.chunk;
   Result<void> outcome;
   for (std::size_t first = 0; first < run.ids.size() && outcome.has_value(); first += chunk) {

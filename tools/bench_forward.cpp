@@ -126,7 +126,7 @@ awaitable<Result<void>> run_decode(Run& run, Forward& forward, Sequence& sequenc
 awaitable<Result<void>> run_measured(Run& run, experts::ExpertStream& stream) {
   const ForwardContext context = run.model.forward_context(stream);
   Forward forward(context);
-  Sequence sequence(run.model.checkpoint.config());
+  Sequence sequence(run.model.checkpoint.config(), run.model.latents);
   if (run.plan.decode != 0) {
     const Result<void> decoded = co_await run_decode(run, forward, sequence, stream);
     co_return decoded;

@@ -1,6 +1,6 @@
 // The machine's own limits, against which everything else is measured: how fast memory is read, how fast it multiplies. On a shared
-// machine both change from second to second, so they are measured again and again during a run. Of multiply-adds the best counts; of
-// memory, which neighbours share, the median of the best loop, as the median of a kernel is what is held against it.
+// machine both change from second to second, so they are measured again and again during a run. Of multiply-adds the best counts;
+// of memory, which neighbours share, the median of the best loop, as the median of a kernel is what is held against it.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ namespace k3::cli {
 struct MachineLimits {
   std::vector<std::vector<double>> reads;  // bytes a second of each pass, for each loop
   double ram_bytes = 0;                    // a second, of all threads together
-  std::string ram_loop;        // which loop that was
-  double bf16_operations = 0;  // a second; a multiply-add is two
-  std::string bf16_unit;       // by which instruction
+  std::string ram_loop;                    // which loop that was
+  double bf16_operations = 0;              // a second; a multiply-add is two
+  std::string bf16_unit;                   // by which instruction
   double int8_operations = 0;
   std::string int8_unit;
 };
@@ -35,6 +35,6 @@ void write_limits(json::Writer& writer, const MachineLimits& limits, const std::
 void print_limits(const MachineLimits& limits, const std::string& isa, unsigned threads);
 
 double median(std::vector<double> values);  // of at least one
-double seconds_now();  // of a clock that never goes back
+double seconds_now();                       // of a clock that never goes back
 
 }  // namespace k3::cli

@@ -188,6 +188,13 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->envname("K3_HEAD_BITS")
       ->capture_default_str()
       ->group(engine_group);
+  command
+      .add_option("--latent-cache", flags.latent_cache,
+                  "how latent attention remembers tokens: float32, or bf16 in half the memory")
+      ->check(CLI::IsMember({"float32", "bf16"}))
+      ->envname("K3_LATENT_CACHE")
+      ->capture_default_str()
+      ->group(engine_group);
   const CLI::Option* exact =
       add_switch(command, "--exact", flags.exact, "products of float32 activations (K3_IDOT=0): slower, to compare with")
           ->group(engine_group);
@@ -254,6 +261,10 @@ Result<std::filesystem::path> find_model(const std::string& model) {
               "the bundled model is not here: expected tools/mini/model in the source tree of " + program.string());
 }
 
+LatentFormat latent_format(const EngineFlags& flags) {
+  return flags.latent_cache == "bf16" ? LatentFormat::bf16 : LatentFormat::float32;
+}
+
 Result<ModelOptions> model_options(const EngineFlags& flags) {
   auto directory = find_model(flags.model);
   if (directory.has_error()) return directory.error();
@@ -270,6 +281,7 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   const auto bits = [](const std::string& value) { return value == "auto" ? 0U : static_cast<unsigned>(std::stoul(value)); };
   options.bits = {bits(flags.bits), bits(flags.mla_bits), bits(flags.head_bits)};
   options.exact = flags.exact;
+  options.latents = latent_format(flags);
   options.direct = flags.direct;
   options.load_threads = flags.load_threads;
   options.pipe = flags.pipe;

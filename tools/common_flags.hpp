@@ -15,6 +15,7 @@ struct EngineFlags {
   std::string model;
   std::string bits = "auto", mla_bits = "auto", head_bits = "auto";
   std::string isa = "auto";
+  std::string latent_cache = "float32";
   bool exact = false;
   unsigned threads = 0;
   std::size_t chunk = 512;
@@ -54,6 +55,7 @@ void add_think_flag(CLI::App& command, ThinkFlag& flag);
 
 // MODEL as the user gave it: a directory, or `bundled` for the small model of the repository.
 Result<std::filesystem::path> find_model(const std::string& model);
+LatentFormat latent_format(const EngineFlags& flags);
 Result<ModelOptions> model_options(const EngineFlags& flags);
 // What was given wins over `otherwise`.
 generation::Sampling sampling(const SamplingFlags& flags, generation::Sampling otherwise = {});

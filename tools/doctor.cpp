@@ -68,7 +68,7 @@ struct Plan {
 
 Plan print_plan(const checkpoint::Checkpoint& model, const Sizes& sizes, const EngineFlags& flags, std::uint64_t available) {
   const std::size_t context = flags.max_context == 0 ? model.config().max_positions : flags.max_context;
-  const std::uint64_t working = working_memory(model.config(), context, flags.chunk);
+  const std::uint64_t working = working_memory(model.config(), context, flags.chunk, latent_format(flags));
   Plan plan;
   plan.expert_budget =
       flags.expert_gb >= 0 ? static_cast<std::uint64_t>(flags.expert_gb * 1e9) : expert_budget(available, sizes.trunk, working);

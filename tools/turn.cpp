@@ -61,7 +61,7 @@ bool Wakeup::wait_readable(int fd) const {
 
 CatchInterrupt::CatchInterrupt(const Wakeup& wakeup) {
   interrupt_wakes.store(&wakeup);
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_interrupt;
   ::sigaction(SIGINT, &action, &before_);
 }

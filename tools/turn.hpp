@@ -43,7 +43,7 @@ class CatchInterrupt {
   static void forget();
 
  private:
-  struct sigaction before_{};
+  struct sigaction before_ {};
 };
 
 struct Turn {

@@ -6,17 +6,17 @@ namespace k3::layers {
 
 namespace {
 
-// Latent and shared key of each row go into the cache: [kv_rank normed ‖ rope_dim raw] (NoPE: no rotation).
+// Latent and shared key of each row go into the cache: [kv_rank normed ‖ rope_dim raw] (NoPE: no rotation). Changes s.kv.
 void append_to_cache(const Compute& compute, const checkpoint::MlaWeights& weights, std::size_t index,
-                     std::span<const RowGroup> groups, const MlaScratch& s) {
+                     std::span<const RowGroup> groups, MlaScratch& s) {
   const auto& config = compute.config;
   const std::size_t width = config.mla_cache_width();
   for (const RowGroup& group : groups) {
     for (std::size_t i = 0; i < group.count; ++i) {
-      const float* kv = &s.kv[(group.first + i) * width];
-      float* cached = group.sequence->mla_row(index, group.sequence->committed() + i);
-      compute.kernels.rms_norm(kv, weights.kv_norm.data(), config.kv_rank, checkpoint::Config::mla_latent_eps, cached);
-      std::copy(kv + config.kv_rank, kv + width, cached + config.kv_rank);
+      float* const kv = &s.kv[(group.first + i) * width];
+      compute.kernels.rms_norm(kv, weights.kv_norm.data(), config.kv_rank, checkpoint::Config::mla_latent_eps, kv);
+      if (group.sequence->latents() == LatentFormat::bf16) compute.kernels.round_bf16(kv, width, kv);
+      group.sequence->set_mla_row(index, group.sequence->committed() + i, {kv, width});
     }
   }
 }

@@ -13,6 +13,7 @@ struct AttendScratch {
   std::vector<float> up;                        // half of kv_b of one head, widened: [nope or v, kv_rank]
   std::vector<float> query, latent;             // [queries, kv_rank ‖ rope], [queries, kv_rank]
   std::vector<float> scores;                    // [queries, keys of a block]
+  std::vector<float> keys;                      // a block of the cache, widened: [keys, kv_rank ‖ rope]
   std::vector<float> running_max, running_sum;  // [queries]
 };
 

@@ -82,6 +82,16 @@ void reweigh(const Queries& q, std::size_t query, std::size_t keys) {
   q.compute.kernels.scale(shrink, latent, config.kv_rank, latent);
 }
 
+// Keys [start, start + keys) in float32.
+const float* keys_of(const Queries& q, std::size_t index, std::size_t start, std::size_t keys) {
+  const std::byte* const block = q.group.sequence->mla_block(index, start);
+  if (q.group.sequence->latents() == LatentFormat::float32) return reinterpret_cast<const float*>(block);
+  q.s.keys.resize(Sequence::block_rows * q.compute.config.mla_cache_width());
+  q.compute.kernels.widen_bf16(reinterpret_cast<const std::uint16_t*>(block), keys * q.compute.config.mla_cache_width(),
+                               q.s.keys.data());
+  return q.s.keys.data();
+}
+
 // Keys [start, start + keys), for the rows that see any of them.
 void attend_block(const Queries& q, const float* block, std::size_t start, std::size_t keys) {
   const auto& config = q.compute.config;
@@ -133,7 +143,8 @@ void attend(const Compute& compute, const checkpoint::MlaWeights& weights, std::
   // Blocks at fixed absolute positions: how the rows were chunked into steps cannot change a bit.
   const std::size_t longest = q.keys(last - 1);
   for (std::size_t start = 0; start < longest; start += Sequence::block_rows) {
-    attend_block(q, group.sequence->mla_block(index, start), start, std::min(Sequence::block_rows, longest - start));
+    const std::size_t keys = std::min(Sequence::block_rows, longest - start);
+    attend_block(q, keys_of(q, index, start, keys), start, keys);
   }
   write_context(q, s);
 }

@@ -4,12 +4,14 @@
 // is the only place that moves the frontier; a step that is never committed leaves no trace, because the next draft overwrites it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "model/checkpoint/config.hpp"
+#include "model/sequence/latent_format.hpp"
 
 namespace k3 {
 
@@ -17,7 +19,7 @@ class Sequence {
  public:
   // Memory: two buffers of KDA state a layer (heads * dim^2 floats each, 2 x 434 MB at the released size), and the MLA cache in
   // blocks of `block_rows` positions, allocated as the sequence grows.
-  explicit Sequence(const checkpoint::Config& config);
+  explicit Sequence(const checkpoint::Config& config, LatentFormat latents = LatentFormat::float32);
 
   std::span<const std::int32_t> ids() const { return ids_; }  // committed tokens
   std::size_t committed() const { return ids_.size(); }
@@ -32,20 +34,23 @@ class Sequence {
   // Buffers of KDA layer number `index` (counted among KDA layers): where a draft starts from, and where it is written.
   KdaState committed_kda(std::size_t index);
   KdaState draft_kda(std::size_t index);
-  // Cache row of position `position` in MLA layer number `index` [kv_rank + rope_dim]; allocates blocks up to it.
-  float* mla_row(std::size_t index, std::size_t position);
-  // Start of the block that holds `position` (a multiple of block_rows).
-  const float* mla_block(std::size_t index, std::size_t position) const;
+  LatentFormat latents() const { return latents_; }
+  // Writes the cache row of position `position` in MLA layer number `index`; row [kv_rank + rope_dim], whose values must be bf16
+  // already where that is the format. Allocates blocks up to it.
+  void set_mla_row(std::size_t index, std::size_t position, std::span<const float> row);
+  // The block that holds `position` (a multiple of block_rows), [block_rows, kv_rank + rope_dim] of float or of bf16.
+  const std::byte* mla_block(std::size_t index, std::size_t position) const;
 
   // Makes the draft of `tokens` the state. Call once after a step that drafted exactly these.
   void commit(std::span<const std::int32_t> tokens);
 
  private:
   std::size_t kda_floats_, tail_floats_, mla_width_;
+  LatentFormat latents_;
   std::vector<std::int32_t> ids_;
-  int current_ = 0;                                         // which of the two buffers is committed
-  std::vector<std::unique_ptr<float[]>> kda_[2];            // [kda layers]: state then tails
-  std::vector<std::vector<std::unique_ptr<float[]>>> mla_;  // [mla layers][blocks]
+  int current_ = 0;                                             // which of the two buffers is committed
+  std::vector<std::unique_ptr<float[]>> kda_[2];                // [kda layers]: state then tails
+  std::vector<std::vector<std::unique_ptr<std::byte[]>>> mla_;  // [mla layers][blocks]
 };
 
 }  // namespace k3

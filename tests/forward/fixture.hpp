@@ -45,6 +45,7 @@ struct RunnerOptions {
   std::string isa;
   bool exact = false;
   std::optional<experts::ExpertKey> lost;  // reading this expert fails
+  LatentFormat latents = LatentFormat::float32;
 };
 
 // One expert cannot be read.
@@ -63,7 +64,8 @@ class LossyStream final : public PassingStream {
 
 class Runner {
  public:
-  explicit Runner(const Loaded& loaded, const RunnerOptions& options = {}) : loaded_(loaded), pool_(options.threads) {
+  explicit Runner(const Loaded& loaded, const RunnerOptions& options = {})
+      : loaded_(loaded), latents_(options.latents), pool_(options.threads) {
     experts::StreamOptions stream_options;
     // Room for the window's alignment beside the bytes.
     stream_options.budget_bytes = options.slots * (loaded.checkpoint.expert_bytes() + 8192);
@@ -81,7 +83,7 @@ class Runner {
 
   Forward& forward() { return *forward_; }
   experts::ExpertStream& stream() { return *stream_; }
-  std::unique_ptr<Sequence> sequence() const { return std::make_unique<Sequence>(loaded_.checkpoint.config()); }
+  std::unique_ptr<Sequence> sequence() const { return std::make_unique<Sequence>(loaded_.checkpoint.config(), latents_); }
 
   Result<StepResult> step(std::span<const Row> rows, const StepHooks& hooks = {}, std::stop_token stop = {}) {
     std::optional<Result<StepResult>> result;
@@ -126,6 +128,7 @@ class Runner {
 
  private:
   const Loaded& loaded_;
+  const LatentFormat latents_;
   ComputePool pool_;
   boost::asio::io_context context_{1};
   std::unique_ptr<experts::ExpertStream> stream_;

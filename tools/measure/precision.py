@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What the fast arithmetic costs: its logits against those of --exact, on transcripts that both are forced through.
 
-    /usr/bin/python3 tools/measure/precision.py build/release/k3 [MODEL [TRANSCRIPTS]]
+    /usr/bin/python3 tools/measure/precision.py build/release/k3 [MODEL [TRANSCRIPTS]] [FLAG...]
 
 Needs numpy. MODEL is `bundled` unless given; TRANSCRIPTS has a JSON object a line with `prompt_ids` and `generated_ids`.
+Flags, such as `--bits 8`, are for what is compared; --exact stands for itself.
 Prints the mean Kullback-Leibler divergence of the next token's distribution, the largest difference of any logit beside the
 spread of logits it stands against, and how often the likeliest token is another.
 """
@@ -31,18 +32,20 @@ def log_softmax(x):
 
 
 def main():
-    if len(sys.argv) not in (2, 3, 4):
+    first_flag = next((i for i, word in enumerate(sys.argv) if word.startswith("--")), len(sys.argv))
+    words, flags = sys.argv[1:first_flag], sys.argv[first_flag:]
+    if not 1 <= len(words) <= 3:
         sys.exit(__doc__)
-    k3 = sys.argv[1]
-    model = sys.argv[2] if len(sys.argv) > 2 else "bundled"
-    transcripts = sys.argv[3] if len(sys.argv) > 3 else ROOT / "tests/data/mini_transcripts.jsonl"
+    k3 = words[0]
+    model = words[1] if len(words) > 1 else "bundled"
+    transcripts = words[2] if len(words) > 2 else ROOT / "tests/data/mini_transcripts.jsonl"
     divergences, drifts, spreads, changed = [], [], [], 0
     with tempfile.TemporaryDirectory() as folder, open(transcripts) as lines:
         for line in lines:
             case = json.loads(line)
             ids = case["prompt_ids"] + case["generated_ids"]
             exact = logits(k3, model, ids, folder, ["--exact"])
-            fast = logits(k3, model, ids, folder, [])
+            fast = logits(k3, model, ids, folder, flags)
             p, q = log_softmax(exact), log_softmax(fast)
             divergences.append((numpy.exp(p) * (p - q)).sum(axis=1))
             drifts.append(numpy.abs(exact - fast).max())
