@@ -15,6 +15,7 @@ using boost::asio::awaitable;
 struct Forward::Impl {
   ForwardContext context;
   CancellationPoints points;
+  layers::StepTimes times;
   std::function<void()> hook;
 
   layers::ResidualStream stream;
@@ -109,6 +110,7 @@ awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std:
                              stop,
                              between_experts,
                              row_errors,
+                             times,
                              y.data()};
   const bool done = co_await layers::latent_moe(compute, step, moe);
   co_return done;
@@ -131,11 +133,15 @@ bool Forward::Impl::head(const layers::Compute& compute, std::span<const Row> ro
   return compute.multiply(context.weights->head, input, logits.data());
 }
 
-Forward::Forward(const ForwardContext& context) : impl_(std::make_unique<Impl>()) { impl_->context = context; }
+Forward::Forward(const ForwardContext& context) : impl_(std::make_unique<Impl>()) {
+  impl_->context = context;
+  impl_->times = layers::StepTimes(context.clock);
+}
 Forward::~Forward() = default;
 
 void Forward::on_point(std::function<void()> hook) { impl_->hook = std::move(hook); }
 const CancellationPoints& Forward::points() const { return impl_->points; }
+const layers::StepTimes& Forward::times() const { return impl_->times; }
 
 // The layer loop. Names follow the paper: x is a layer's input (a mix of the residual stream), y what the sublayer adds to the
 // running sum.
@@ -149,12 +155,14 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
   m.x.resize(rows.size() * config.hidden);
   m.y.resize(rows.size() * config.hidden);
   m.stream.reset(rows.size(), config.hidden, (config.layers + config.block_size - 1) / config.block_size);
+  m.times.begin(m.context.weights->layers.size());
   m.embed(rows, hooks.inject);
   std::vector<float>& running_sum = m.stream.running_sum;
 
   std::size_t kda_index = 0, mla_index = 0;
   for (std::size_t i = 0; i < m.context.weights->layers.size(); ++i) {
     const checkpoint::LayerWeights& layer = m.context.weights->layers[i];
+    m.times.layer(i);
     if (!m.go_on(m.points.layers, stop)) co_return stopped();
 
     if (!layers::mix(compute, m.stream, layer.attention_residual, rows.size(), m.x.data())) co_return stopped();
@@ -174,7 +182,9 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
     if (hooks.after_layer) hooks.after_layer(i, running_sum);
   }
 
+  m.times.enter(layers::StepTimes::Phase::serial);
   if (!m.head(compute, rows)) co_return stopped();
+  m.times.end();
   co_return StepResult{m.logits, m.row_errors};
 }
 

@@ -12,6 +12,7 @@
 #include "model/checkpoint/weights.hpp"
 #include "model/compute_pool.hpp"
 #include "model/experts/expert_stream.hpp"
+#include "model/layers/step_times.hpp"
 #include "model/sequence/sequence.hpp"
 
 namespace k3 {
@@ -40,6 +41,7 @@ struct ForwardContext {
   experts::ExpertStream* experts = nullptr;
   bool exact = false;         // products of float32 activations, to compare with
   float expert_top_p = 1.0F;  // 1: all chosen experts; less: the fewest whose weights sum to this share
+  layers::StepTimes::Clock clock = std::chrono::steady_clock::now;
 };
 
 struct StepHooks {
@@ -65,6 +67,7 @@ class Forward {
   // Called at each cancellation point, before the stop token is read; for tests that inject a stop at the n-th point.
   void on_point(std::function<void()> hook);
   const CancellationPoints& points() const;
+  const layers::StepTimes& times() const;  // of all steps so far
 
  private:
   struct Impl;

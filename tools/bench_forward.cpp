@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "model/run_with_experts.hpp"
 #include "tools/bench_machine.hpp"
+#include "tools/bench_reads.hpp"
 
 namespace k3::cli {
 namespace {
@@ -31,6 +33,7 @@ experts::StreamCounters since(const experts::StreamCounters& begin, const expert
   out.bytes = end.bytes - begin.bytes;
   out.hits = end.hits - begin.hits;
   out.misses = end.misses - begin.misses;
+  out.reading = end.reading - begin.reading;
   return out;
 }
 
@@ -41,12 +44,32 @@ std::vector<std::int32_t> made_up_ids(std::size_t count, std::size_t vocabulary)
   return ids;
 }
 
+// What the layers of one step took, as the difference to what all steps before took.
+class LayerLog {
+ public:
+  explicit LayerLog(const Forward& forward) : times_(forward.times()), before_(times_.layers()) {}
+  void append_step(std::vector<layers::LayerTimes>& to) {
+    const std::vector<layers::LayerTimes>& now = times_.layers();
+    before_.resize(now.size());
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      to.push_back({now[i].serial - before_[i].serial, now[i].overlapped - before_[i].overlapped,
+                    now[i].waiting - before_[i].waiting, now[i].experts_read - before_[i].experts_read});
+    }
+    before_ = now;
+  }
+
+ private:
+  const layers::StepTimes& times_;
+  std::vector<layers::LayerTimes> before_;
+};
+
 struct Run {
   const LoadedModel& model;
   const ForwardPlan& plan;
   BenchProgress& progress;
   ForwardTimes times;
   std::int32_t likeliest = 0;
+  LayerLog* log = nullptr;  // of what is measured
 };
 
 // One step of one sequence; leaves the likeliest next token.
@@ -64,6 +87,7 @@ awaitable<Result<void>> step(Run& run, Forward& forward, Sequence& sequence, std
   run.likeliest =
       static_cast<std::int32_t>(std::max_element(result->logits.begin(), result->logits.end()) - result->logits.begin());
   sequence.commit(ids);
+  if (run.log != nullptr) run.log->append_step(run.times.layers);
   co_return Result<void>();
 }
 
@@ -101,25 +125,75 @@ awaitable<Result<void>> fetch_all(Run& run, experts::ExpertStream& stream) {
   co_return Result<void>();
 }
 
+// Tokens for some seconds, or until there are enough; then the drive alone for as long.
+awaitable<Result<void>> decode_turn(Run& run, Forward& forward, Sequence& sequence, experts::ExpertStream& stream,
+                                    BenchReads* reads) {
+  const double turn_seconds = reads == nullptr ? 1 : 3;
+  const experts::StreamCounters before = stream.counters();
+  const double begin = seconds_now();
+  do {
+    const std::int32_t id = run.likeliest;
+    const Result<void> done = co_await step(run, forward, sequence, std::span(&id, 1));
+    if (done.has_error()) co_return done.error();
+    run.times.ids.push_back(id);
+    run.progress.tell("decoding", fmt::format("{} of {} tokens", run.times.ids.size(), run.plan.decode));
+  } while (run.times.ids.size() < run.plan.decode && seconds_now() - begin < turn_seconds);
+  const double seconds = seconds_now() - begin;
+  run.times.seconds += seconds;
+  look_at_memory(run.times);
+  if (run.plan.after_turn) run.plan.after_turn(*run.model.pool);
+  const experts::StreamCounters counted = since(before, stream.counters());
+  const double reading = std::chrono::duration<double>(counted.reading).count();
+  if (reads == nullptr || reading <= 0) co_return Result<void>();
+  run.times.drive.tokens.push_back(static_cast<double>(counted.bytes) / reading);
+  constexpr std::size_t sector = 4096;
+  constexpr unsigned depth = 16;  // the experts of a token in a layer
+  const std::size_t block = std::max<std::size_t>(sector, run.model.checkpoint.expert_bytes() / sector * sector);
+  const Result<double> plain = reads->run(depth, block, std::min(seconds, turn_seconds));
+  if (plain.has_error()) co_return plain.error();
+  run.times.drive.plain.push_back(*plain);
+  co_return Result<void>();
+}
+
 awaitable<Result<void>> run_decode(Run& run, Forward& forward, Sequence& sequence, experts::ExpertStream& stream) {
   Result<void> done = co_await fetch_all(run, stream);
   if (done.has_value()) done = co_await run_prompt(run, forward, sequence);
-  experts::StreamCounters before;
-  double begin = 0;
-  for (std::size_t i = 0; done.has_value() && i <= run.plan.decode; ++i) {
-    const std::int32_t id = run.likeliest;
-    done = co_await step(run, forward, sequence, std::span(&id, 1));
-    if (i == 0) {  // the warm-up ends here
-      before = stream.counters();
-      begin = seconds_now();
-    } else {
-      run.times.ids.push_back(id);
-      run.progress.tell("decoding", fmt::format("{} of {} tokens", i, run.plan.decode));
-    }
+  if (done.has_error()) co_return done;
+  const std::int32_t first = run.likeliest;  // warms up, unmeasured
+  done = co_await step(run, forward, sequence, std::span(&first, 1));
+  std::optional<BenchReads> reads;
+  if (!run.times.all_resident) {
+    auto opened = BenchReads::open(run.model.checkpoint.files());
+    if (opened.has_error()) co_return opened.error();
+    reads = std::move(opened).value();
   }
+  BenchReads* const plain = reads ? &*reads : nullptr;
+  const experts::StreamCounters before = stream.counters();
+  LayerLog log(forward);
+  run.log = &log;
+  while (done.has_value() && run.times.ids.size() < run.plan.decode) {
+    done = co_await decode_turn(run, forward, sequence, stream, plain);
+  }
+  run.times.experts = since(before, stream.counters());
+  co_return done;
+}
+
+// Once all experts are there a first prompt goes unmeasured: it only makes the memory of its activations. Where experts come from
+// the drive, that is what counts, and nothing is read twice.
+awaitable<Result<void>> run_prefill(Run& run, Forward& forward, Sequence& sequence, experts::ExpertStream& stream) {
+  Result<void> done = co_await fetch_all(run, stream);
+  if (done.has_value() && run.times.all_resident) {
+    Sequence other(run.model.checkpoint.config(), run.model.latents);
+    done = co_await run_prompt(run, forward, other);
+  }
+  if (done.has_error()) co_return done;
+  const experts::StreamCounters before = stream.counters();
+  const double begin = seconds_now();
+  LayerLog log(forward);
+  run.log = &log;
+  done = co_await run_prompt(run, forward, sequence);
   run.times.seconds = seconds_now() - begin;
   run.times.experts = since(before, stream.counters());
-  look_at_memory(run.times);
   co_return done;
 }
 
@@ -131,11 +205,8 @@ awaitable<Result<void>> run_measured(Run& run, experts::ExpertStream& stream) {
     const Result<void> decoded = co_await run_decode(run, forward, sequence, stream);
     co_return decoded;
   }
-  const double begin = seconds_now();
-  const Result<void> done = co_await run_prompt(run, forward, sequence);
-  run.times.seconds = seconds_now() - begin;
-  run.times.experts = stream.counters();
-  co_return done;
+  const Result<void> prefilled = co_await run_prefill(run, forward, sequence, stream);
+  co_return prefilled;
 }
 
 Result<void> check(const LoadedModel& model, const ForwardPlan& plan) {
@@ -165,7 +236,7 @@ double weights_in(const checkpoint::MoeWeights& w) { return weights_in(w.router,
 
 Result<ForwardTimes> time_forward(const LoadedModel& model, const ForwardPlan& plan, BenchProgress& progress) {
   if (auto checked = check(model, plan); checked.has_error()) return checked.error();
-  Run run{model, plan, progress, {}, 0};
+  Run run{model, plan, progress, {}, 0, nullptr};
   const auto task = [&run](experts::ExpertStream& experts) { return run_measured(run, experts); };
   const Result<void> outcome = run_with_experts(model, task);
   if (outcome.has_error()) return outcome.error();

@@ -72,17 +72,6 @@ void measure_peaks(ComputePool& pool, MachineLimits& limits) {
   measure_best(pool, int8_loops(), limits.int8_operations, limits.int8_unit);
 }
 
-Result<void> measure_limits(ComputePool& pool, std::size_t bytes, MachineLimits& limits) {
-  auto memory = BenchMemory::make(bytes);
-  if (memory.has_error()) return memory.error();
-  fill(pool, *memory, Fill::ones);
-  for (std::size_t pass = 0; pass < 2; ++pass) {
-    for (std::size_t turn = 0; turn < count_ram_loops(); ++turn) measure_ram(pool, *memory, turn, limits);
-    measure_peaks(pool, limits);
-  }
-  return {};
-}
-
 void write_limits(json::Writer& writer, const MachineLimits& limits, const std::string& isa, unsigned threads) {
   writer.key("isa").string(isa);
   writer.key("threads").integer(threads);

@@ -27,8 +27,6 @@ void measure_ram(ComputePool& pool, const BenchMemory& memory, std::size_t turn,
 std::size_t count_ram_loops();
 // All multiply-add loops, some 20 ms each.
 void measure_peaks(ComputePool& pool, MachineLimits& limits);
-// Both, with memory of its own, for commands that have no other use for it.
-Result<void> measure_limits(ComputePool& pool, std::size_t bytes, MachineLimits& limits);
 
 // Members of the object `machine`; `isa` is the kernels' tier.
 void write_limits(json::Writer& writer, const MachineLimits& limits, const std::string& isa, unsigned threads);

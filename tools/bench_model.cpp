@@ -31,12 +31,40 @@ struct Flags {
 struct Told {
   std::size_t tokens = 0;
   ForwardTimes times;
-  double bytes_per_token = 0;  // from the drive
+  double bytes_per_token = 0;                                // from the drive
+  double serial = 0, compute = 0, waiting = 0, reading = 0;  // seconds; reading: at least one read was in flight
+  double needed_bytes = 0;                                   // of experts that were not in memory
   std::optional<double> hit_rate;
   const char* bound = "";
-  double bound_per_token = 0;   // bytes through memory, or operations
-  std::optional<double> ratio;  // absent where the bound says nothing of this run
+  double bound_per_token = 0;                  // bytes through memory, or operations
+  std::optional<double> bound_seconds, ratio;  // absent where the bound says nothing of this run
+  std::optional<double> plain_drive, drive;    // bytes a second: of `k3 bench io`, and while experts were read
 };
+
+double in_seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+// Where experts come from the drive the bound is, of each layer, what must come before they are known, and then the longer of
+// reading them and of what can be computed meanwhile.
+void judge_layers(const LoadedModel& model, const ForwardTimes& times, Told& told) {
+  const auto expert_bytes = static_cast<double>(model.checkpoint.expert_bytes());
+  if (!times.drive.plain.empty()) told.plain_drive = median(times.drive.plain);
+  if (!times.drive.tokens.empty()) told.drive = median(times.drive.tokens);
+  double bound = 0;
+  for (const layers::LayerTimes& layer : times.layers) {
+    const double serial = in_seconds(layer.serial), overlapped = in_seconds(layer.overlapped);
+    const double bytes = static_cast<double>(layer.experts_read) * expert_bytes;
+    told.serial += serial;
+    told.compute += serial + overlapped;
+    told.waiting += in_seconds(layer.waiting);
+    told.needed_bytes += bytes;
+    if (told.plain_drive) bound += serial + std::max(bytes / *told.plain_drive, overlapped);
+  }
+  told.reading = in_seconds(times.experts.reading);
+  if (!told.plain_drive) return;
+  told.bound = "drive";
+  told.bound_seconds = bound;
+  told.ratio = bound / times.seconds;
+}
 
 // A token passes the trunk and its experts through memory, if they are there; a prompt's tokens share those bytes, and its bound is
 // the multiplications.
@@ -58,8 +86,19 @@ Told judge(const Flags& flags, const LoadedModel& model, ForwardTimes times, con
     told.bound_per_token = 2 * (cost.trunk_weights + cost.expert_weights);
     if (model.expert_top_p >= 1) told.ratio = told.bound_per_token * tokens / limits.bf16_operations / times.seconds;
   }
+  judge_layers(model, times, told);
   told.times = std::move(times);
   return told;
+}
+
+void write_times(json::Writer& writer, const Told& told) {
+  writer.key("read_s").number(told.reading);
+  writer.key("compute_s").number(told.compute);
+  writer.key("wait_s").number(told.waiting);
+  writer.key("serial_s").number(told.serial);
+  writer.key("needed_bytes").number(told.needed_bytes);
+  if (told.bound_seconds) writer.key("bound_s").number(*told.bound_seconds);
+  if (told.drive) writer.key("drive_gbps").number(*told.drive / 1e9);
 }
 
 std::string as_json(const Flags& flags, const Told& told, const MachineLimits& limits, const std::string& isa, unsigned threads) {
@@ -67,6 +106,7 @@ std::string as_json(const Flags& flags, const Told& told, const MachineLimits& l
   json::Writer writer(out);
   writer.begin_object().key("machine").begin_object();
   write_limits(writer, limits, isa, threads);
+  if (told.plain_drive) writer.key("drive_gbps").number(*told.plain_drive / 1e9);
   writer.end_object().key("results").begin_array().begin_object();
   writer.key("name").string(flags.decode ? "decode" : "prefill");
   writer.key("tokens").integer(static_cast<std::int64_t>(told.tokens));
@@ -76,10 +116,11 @@ std::string as_json(const Flags& flags, const Told& told, const MachineLimits& l
   if (told.hit_rate) writer.key("expert_hit_rate").number(*told.hit_rate);
   writer.key("bound").string(told.bound);
   writer.key(flags.decode ? "ram_bytes_per_token" : "operations_per_token").number(told.bound_per_token);
+  write_times(writer, told);
   if (told.ratio) writer.key("ratio").number(*told.ratio);
   writer.key("peak_rss_bytes").integer(static_cast<std::int64_t>(told.times.peak_rss));
+  writer.key("all_experts_resident").boolean(told.times.all_resident);
   if (flags.decode) {
-    writer.key("all_experts_resident").boolean(told.times.all_resident);
     writer.key("ids");
     write_ids(writer, told.times.ids);
   }
@@ -98,8 +139,17 @@ void print(const Flags& flags, const Told& told) {
   } else {
     fmt::print("  multiplying    {:.6f} GFLOP a token\n", told.bound_per_token / 1e9);
   }
+  fmt::print("  computing      {:.3f} s, of that {:.3f} before experts are known; waiting for them {:.3f} s\n", told.compute,
+             told.serial, told.waiting);
+  if (told.drive) {
+    fmt::print("  drive          {:.2f} GB/s for experts, busy {:.3f} s; {:.2f} GB/s for plain reads in turn with it\n",
+               *told.drive / 1e9, told.reading, *told.plain_drive / 1e9);
+  }
   if (told.ratio) {
-    fmt::print("  ratio          {:.3f} of what {} allows\n", *told.ratio, flags.decode ? "the memory's speed" : "the bf16 peak");
+    fmt::print("  ratio          {:.3f} of what {} allows\n", *told.ratio,
+               told.bound_seconds ? "drive and computing side by side"
+               : flags.decode     ? "the memory's speed"
+                                  : "the bf16 peak");
   } else {
     fmt::print("  ratio          none: {}\n",
                flags.decode ? "some experts came from the drive" : "not all chosen experts were used");
@@ -107,38 +157,60 @@ void print(const Flags& flags, const Told& told) {
   fmt::print("  memory         {:.3f} GB at most\n", static_cast<double>(told.times.peak_rss) / 1e9);
 }
 
-// Before the model is loaded, when there is memory to spare. Its own threads and memory are gone afterwards.
-Result<MachineLimits> limits_of(const Flags& flags) {
-  ComputePool pool(flags.engine.threads);
-  const std::uint64_t available = available_memory();
-  const std::size_t bytes = available == 0 ? most_memory : std::min<std::uint64_t>(most_memory, available / 4);
-  MachineLimits limits;
-  if (auto done = measure_limits(pool, std::max<std::size_t>(bytes, bench_block), limits); done.has_error()) return done.error();
-  return limits;
-}
+// The machine's limits, measured before the model is loaded, and memory's again in turn with the tokens.
+class LimitsMeter {
+ public:
+  static Result<LimitsMeter> make(const Flags& flags) {
+    const std::uint64_t available = available_memory();
+    const std::size_t bytes = available == 0 ? most_memory : std::min<std::uint64_t>(most_memory, available / 4);
+    auto memory = BenchMemory::make(std::max<std::size_t>(bytes, bench_block));
+    if (memory.has_error()) return memory.error();
+    LimitsMeter meter;
+    meter.memory_ = std::move(*memory);
+    ComputePool pool(flags.engine.threads);  // gone before the model comes with its own
+    fill(pool, meter.memory_, Fill::ones);
+    for (int pass = 0; pass < 2; ++pass) {
+      meter.measure_ram(pool);
+      measure_peaks(pool, meter.limits_);
+    }
+    return meter;
+  }
+  void measure_ram(ComputePool& pool) {
+    for (std::size_t loop = 0; loop < count_ram_loops(); ++loop) cli::measure_ram(pool, memory_, loop, limits_);
+  }
+  const MachineLimits& limits() const { return limits_; }
+  std::size_t bytes() const { return memory_.bytes(); }
+
+ private:
+  BenchMemory memory_;
+  MachineLimits limits_;
+};
 
 int bench_model(const Flags& flags) {
   auto options = model_options(flags.engine);
   if (options.has_error()) return report(options.error());
   BenchProgress progress;
-  auto limits = limits_of(flags);
+  auto limits = LimitsMeter::make(flags);
   if (limits.has_error()) return report(limits.error());
   options->load_progress = show_progress("loading");
   auto model = load_model(*options);
   if (model.has_error()) return report(model.error());
   ForwardPlan plan;
+  const auto measure_memory = [&](ComputePool& pool) { limits->measure_ram(pool); };
+  plan.after_turn = measure_memory;
   plan.prompt = flags.decode ? flags.prompt : flags.tokens;
   plan.decode = flags.decode ? flags.tokens : 0;
   auto times = time_forward(**model, plan, progress);
   if (times.has_error()) return report(times.error());
-  const Told told = judge(flags, **model, std::move(times).value(), *limits);
+  times->peak_rss -= std::min<std::uint64_t>(times->peak_rss, limits->bytes());  // which no model needs
+  const Told told = judge(flags, **model, std::move(times).value(), limits->limits());
   const std::string isa = (*model)->kernels->name;
   const unsigned threads = (*model)->pool->threads();
   if (flags.json) {
-    const auto written = write_out(as_json(flags, told, *limits, isa, threads));
+    const auto written = write_out(as_json(flags, told, limits->limits(), isa, threads));
     return written.has_error() ? report(written.error()) : int{exit_ok};
   }
-  print_limits(*limits, isa, threads);
+  print_limits(limits->limits(), isa, threads);
   print(flags, told);
   return exit_ok;
 }

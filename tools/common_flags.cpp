@@ -143,34 +143,10 @@ CLI::Option* add_switch(CLI::App& command, const std::string& flag, bool& value,
 
 CLI::Error usage_error(const std::string& message) { return {"UsageError", message, exit_usage}; }
 
-void add_model(CLI::App& command, std::string& model) {
-  command.add_option("MODEL", model, "the model's directory, or `bundled` for the small one that comes with k3")->required();
-}
+namespace {
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags) {
-  add_model(command, flags.model);
-  command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
-      ->check(whole_number(1, 1024))
-      ->group(engine_group);
-  command
-      .add_option("--expert-top-p", flags.expert_top_p,
-                  "use the fewest experts whose weights reach this share; 1: all that were chosen")
-      ->check(check_above_zero_to_one())
-      ->envname("K3_TOPP")
-      ->group(engine_group);
-  command.add_option("--chunk", flags.chunk, "prompt tokens per step, at most")
-      ->check(whole_number(1, 4096))
-      ->envname("K3_CHUNK")
-      ->capture_default_str()
-      ->group(engine_group);
-  command.add_option("--max-context", flags.max_context, "tokens a conversation may have; default: the model's own limit")
-      ->check(whole_number(1, 1U << 20))
-      ->envname("K3_MAXT")
-      ->group(engine_group);
-  command.add_option("--layers", flags.layers, "run only the first layers, to look at a model's beginning")
-      ->check(whole_number(1, 1024))
-      ->envname("K3_LAYERS")
-      ->group(engine_group);
+// In how many bits numbers are kept and multiplied.
+void add_precision_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--bits", flags.bits,
                   "of the weights that are not experts; auto: 16, as stored, if that fits into memory, else 8")
@@ -204,6 +180,39 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
     return true;
   };
   command.add_option("--idot", idot)->envname("K3_IDOT")->group("");
+}
+
+}  // namespace
+
+void add_model(CLI::App& command, std::string& model) {
+  command.add_option("MODEL", model, "the model's directory, or `bundled` for the small one that comes with k3")->required();
+}
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  add_model(command, flags.model);
+  command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
+      ->check(whole_number(1, 1024))
+      ->group(engine_group);
+  command
+      .add_option("--expert-top-p", flags.expert_top_p,
+                  "use the fewest experts whose weights reach this share; 1: all that were chosen")
+      ->check(check_above_zero_to_one())
+      ->envname("K3_TOPP")
+      ->group(engine_group);
+  command.add_option("--chunk", flags.chunk, "prompt tokens per step, at most")
+      ->check(whole_number(1, 4096))
+      ->envname("K3_CHUNK")
+      ->capture_default_str()
+      ->group(engine_group);
+  command.add_option("--max-context", flags.max_context, "tokens a conversation may have; default: the model's own limit")
+      ->check(whole_number(1, 1U << 20))
+      ->envname("K3_MAXT")
+      ->group(engine_group);
+  command.add_option("--layers", flags.layers, "run only the first layers, to look at a model's beginning")
+      ->check(whole_number(1, 1024))
+      ->envname("K3_LAYERS")
+      ->group(engine_group);
+  add_precision_flags(command, flags);
   command.add_option("--isa", flags.isa, "instruction set of the kernels, to compare them; the answer is the same with each")
       ->check(check_isa())
       ->envname("K3_ISA")

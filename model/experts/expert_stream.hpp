@@ -8,6 +8,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -51,10 +52,12 @@ struct StreamOptions {
   unsigned queue_depth = 32;       // reads in flight
   unsigned load_threads = 4;       // of the pread backend
   enum class Backend { automatic, ring, pread } backend = Backend::automatic;  // automatic: ring if a probe succeeds
+  std::chrono::steady_clock::time_point (*clock)() = std::chrono::steady_clock::now;
 };
 
 struct StreamCounters {
   std::uint64_t reads = 0, bytes = 0, hits = 0, misses = 0, errors = 0, parked = 0;
+  std::chrono::nanoseconds reading{};  // while at least one read was in flight, as far as the model thread has looked
 };
 
 class ExpertStream {

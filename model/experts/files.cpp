@@ -19,7 +19,7 @@ namespace {
 // say.
 long stated_alignment([[maybe_unused]] int fd) {
 #ifdef STATX_DIOALIGN
-  struct statx info{};
+  struct statx info {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && (info.stx_mask & STATX_DIOALIGN) != 0) {
     return static_cast<long>(std::max(info.stx_dio_offset_align, info.stx_dio_mem_align));
   }

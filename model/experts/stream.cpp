@@ -61,6 +61,7 @@ Stream::Stream(StreamParts parts, boost::asio::io_context& context)
       loads_(parts.slots),
       pool_(parts.slots, layout_.first_layer, layout_.layers, layout_.experts),
       reader_(std::move(parts.reader)),
+      clock_(parts.clock),
       wake_(context, reader_->wake_fd()),
       self_(std::make_shared<Stream*>(this)) {
   waiters_.reserve(16);
@@ -190,7 +191,7 @@ void Stream::start_load(std::size_t slot, ExpertKey key) {
     read.fd = files_.fds[read.file];
     aim(read);
     queue_.push(read);
-    ++open_reads_;
+    if (open_reads_++ == 0) reading_since_ = clock_();
   }
 }
 
@@ -226,7 +227,7 @@ void Stream::finish(Read& read) {
   if (outcome != ReadProgress::Outcome::done && !load.error) load.error = describe(read, outcome);
   ++counters_.reads;
   counters_.bytes += read.progress.filled();
-  --open_reads_;
+  if (--open_reads_ == 0) counters_.reading += clock_() - reading_since_;
   // Other windows of a failed expert are waited for: the slot is not free while anything writes into it.
   if (--load.pending == 0) complete(read.slot);
 }

@@ -28,6 +28,7 @@ struct StreamParts {
   std::size_t slots = 0, slot_bytes = 0;
   SlotMemory memory;
   unsigned depth = 1;
+  std::chrono::steady_clock::time_point (*clock)() = std::chrono::steady_clock::now;
   std::unique_ptr<Reader> reader;
 };
 
@@ -108,6 +109,8 @@ class Stream final : public ExpertStream {
   std::unique_ptr<Reader> reader_;
   CompletionQueue queue_;  // reads beyond the queue depth
   std::size_t open_reads_ = 0;
+  std::chrono::steady_clock::time_point (*const clock_)();
+  std::chrono::steady_clock::time_point reading_since_;  // while any read is open
   boost::asio::posix::stream_descriptor wake_;
   bool watching_ = false;
   std::vector<Waiter*> waiters_;

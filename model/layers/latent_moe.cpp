@@ -80,7 +80,9 @@ struct ClearWave {
 
 boost::asio::awaitable<bool> latent_moe(const Compute& compute, const MoeStep& step, MoeScratch& s) {
   if (!route(compute, step, s)) co_return false;
+  const std::uint64_t read_before = step.stream.counters().misses;
   step.stream.request(s.wanted);
+  step.times.enter(StepTimes::Phase::overlapped);
   if (!run_shared(compute, step, s)) co_return false;
   s.sum.assign(step.x.rows() * compute.config.latent, 0.0F);
   const ClearWave clear{s.wave};
@@ -91,7 +93,9 @@ boost::asio::awaitable<bool> latent_moe(const Compute& compute, const MoeStep& s
       const experts::ExpertKey key = s.wanted[i++];
       const auto users = users_of(key.expert, s);
       if (!step.between_experts()) co_return false;
+      if (!step.stream.ready(key)) step.times.enter(StepTimes::Phase::waiting);
       Result<experts::Lease> lease = co_await step.stream.acquire(key, step.stop);
+      step.times.enter(StepTimes::Phase::overlapped);
       if (lease) {
         s.wave.parts.push_back({std::move(*lease), s.wave.users.size(), users.size()});
         s.wave.users.insert(s.wave.users.end(), users.begin(), users.end());
@@ -104,6 +108,7 @@ boost::asio::awaitable<bool> latent_moe(const Compute& compute, const MoeStep& s
     s.wave.clear();  // their slots are free again
     step.stream.reap();
   }
+  step.times.read(step.stream.counters().misses - read_before);
   co_return finish(compute, step, s);
 }
 

@@ -9,6 +9,7 @@
 #include "model/layers/compute.hpp"
 #include "model/layers/dense_mlp.hpp"
 #include "model/layers/router.hpp"
+#include "model/layers/step_times.hpp"
 
 namespace k3::layers {
 
@@ -55,7 +56,8 @@ struct MoeStep {
   std::stop_token stop;
   FunctionRef<bool()> between_experts;            // a cancellation point
   std::vector<std::optional<Error>>& row_errors;  // [rows]: set where an expert could not be read
-  float* out;                                     // [rows, hidden]
+  StepTimes& times;
+  float* out;  // [rows, hidden]
 };
 
 // Reads begin as soon as the router has spoken; the latent projection and the shared experts are computed while they travel. A

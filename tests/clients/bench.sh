@@ -60,19 +60,26 @@ if what.startswith("kernels"):
         assert abs(max(times) / (r["ms"] / 1e3) / r["ratio"] - 1) < 1e-6, r
     if what == "kernels of one name":
         assert [(r["name"], r["rows"]) for r in results] == [("int8", 1), ("int8", 3)] and machine["isa"] == "scalar"
-if what in ("prefill", "decode"):
+if what in ("prefill", "decode", "decode from the drive"):
     (r,) = results
     positive(r, "tokens", "tokens_per_s", "wall_s", "peak_rss_bytes")
     assert abs(r["tokens"] / r["wall_s"] / r["tokens_per_s"] - 1) < 1e-9
     assert 0 <= r["expert_hit_rate"] <= 1 and r["bytes_per_token"] >= 0
     assert r["tokens"] == (64 if what == "prefill" else 8)
+    # What is waited for is neither computed nor lost.
+    assert 0 < r["serial_s"] <= r["compute_s"] <= r["compute_s"] + r["wait_s"] <= r["wall_s"] * 1.001
     if what == "prefill":
-        positive(r, "ratio", "operations_per_token", "bytes_per_token")
+        positive(r, "ratio", "operations_per_token")
     else:
         assert len(r["ids"]) == 8 and all(isinstance(i, int) for i in r["ids"])
-        # All experts of the bundled model fit, so they were there.
-        assert r["all_experts_resident"] and r["expert_hit_rate"] == 1 and r["bytes_per_token"] == 0
         positive(r, "ratio", "ram_bytes_per_token")
+    if what == "decode from the drive":
+        positive(machine, "drive_gbps")
+        positive(r, "read_s", "wait_s", "needed_bytes", "bound_s", "drive_gbps", "bytes_per_token")
+        assert abs(r["bound_s"] / r["wall_s"] / r["ratio"] - 1) < 1e-9 and r["bound"] == "drive"
+    else:
+        # All experts of the bundled model fit, so they were there.
+        assert r["all_experts_resident"] and r["expert_hit_rate"] == 1 and r["bytes_per_token"] == r["needed_bytes"] == 0
 PY
     echo "FAILED  $what: exit $code: $(head -c 600 "$work/out") $(head -c 600 "$work/err")"
     failed=1
@@ -96,6 +103,7 @@ check "kernels of one name" kernels --quick --only int8 --rows 1,3 --threads 1 -
 check "io" io bundled --seconds 0.1 --json
 check "prefill" prefill bundled --tokens 64 --json
 check "decode" decode bundled --tokens 8 --json
+check "decode from the drive" decode bundled --tokens 8 --expert-gb 0 --json
 
 refused "subcommand"
 refused "sing" sing

@@ -46,6 +46,7 @@ struct RunnerOptions {
   bool exact = false;
   std::optional<experts::ExpertKey> lost;  // reading this expert fails
   LatentFormat latents = LatentFormat::float32;
+  layers::StepTimes::Clock clock = std::chrono::steady_clock::now;
 };
 
 // One expert cannot be read.
@@ -78,6 +79,7 @@ class Runner {
     context.pool = &pool_;
     context.experts = stream_.get();
     context.exact = options.exact;
+    context.clock = options.clock;
     forward_.emplace(context);
   }
 
