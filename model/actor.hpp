@@ -11,7 +11,8 @@
 
 namespace k3 {
 
-// Bits of a weight of the trunk; 0: as stored if that leaves room for working memory and experts, else 8 (never 4 by itself).
+// Bits of a weight of the trunk; 0: as stored if that leaves room for working memory and experts, else 8 (never 4 by itself). Of a
+// prepared checkpoint, 0 is always as stored.
 struct WeightBits {
   unsigned most = 0;           // 4, 8, 16
   unsigned mla = 0, head = 0;  // 0: the larger of `most` and 8

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "model/actor_memory.hpp"
+#include "model/checkpoint/stored_matrix.hpp"
 
 namespace k3 {
 
@@ -79,6 +80,19 @@ checkpoint::TrunkPrecision precision_of_bits(unsigned most, const WeightBits& bi
   return {precision_of_bits(most), at_least_8(bits.mla), at_least_8(bits.head)};
 }
 
+Result<checkpoint::TrunkPrecision> precision_of_prepared(const ModelOptions& options, const checkpoint::StoredPrecision& stored) {
+  const auto pick = [](unsigned asked, checkpoint::Precision own) { return asked == 0 ? own : precision_of_bits(asked); };
+  const checkpoint::TrunkPrecision chosen = {pick(options.bits.most, stored.precision.most),
+                                             pick(options.bits.mla, stored.precision.mla),
+                                             pick(options.bits.head, stored.precision.head)};
+  if (options.exact)
+    return bad_option("--exact takes weights of 16 bits, and those of this checkpoint are rounded already",
+                      "the released checkpoint", "a prepared container");
+  auto fits = checkpoint::check_bits(stored, chosen);
+  if (fits.has_error()) return fits.error();
+  return chosen;
+}
+
 std::string name_of(const ModelOptions& options) {
   if (!options.id.empty()) return options.id;
   std::error_code ignored;
@@ -105,8 +119,12 @@ Result<void> check_against(const ModelOptions& options, const checkpoint::Config
   return {};
 }
 
-Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Config& config,
+Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint,
                                                     std::uint64_t available) {
+  const checkpoint::Config& config = checkpoint.config();
+  const auto stored = checkpoint::stored_precision(checkpoint);
+  if (stored.has_error()) return stored.error();
+  if (stored->prepared) return precision_of_prepared(options, *stored);
   unsigned most = options.bits.most;
   if (most == 0) {
     const std::size_t context = options.max_context == 0 ? config.max_positions : options.max_context;
@@ -137,7 +155,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
 
   const std::uint64_t available = available_memory();  // before the trunk takes its part
   const unsigned threads = options.threads == 0 ? usable_cores() : options.threads;
-  const auto precision = choose_precision(options, checkpoint->config(), available);
+  const auto precision = choose_precision(options, *checkpoint, available);
   if (precision.has_error()) return precision.error();
   auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, *precision, options.load_progress);
   if (weights.has_error()) return weights.error();

@@ -34,8 +34,9 @@ struct LoadedModel {
 
 // Whether the model has what the options ask of it: so long a context, so many layers.
 Result<void> check_against(const ModelOptions& options, const checkpoint::Config& config);
-// The precision that the trunk will be loaded in, at `available` bytes of memory (0: cannot be told).
-Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Config& config,
+// The precision that the trunk will be loaded in, at `available` bytes of memory (0: cannot be told). Of a prepared checkpoint it
+// is the one that is stored, unless fewer bits are asked for; more are an error.
+Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint,
                                                     std::uint64_t available);
 
 // Opens the checkpoint, reads the trunk on the calling thread's time, chooses kernels and the memory plan. On the heap, because an

@@ -146,7 +146,7 @@ int doctor(const Flags& flags) {
   const double memory = measure_memory(flags.engine.threads == 0 ? usable_cores() : flags.engine.threads);
   fmt::print("  memory speed   {:.1f} GB/s\n", memory / 1e9);
   if (!model) return exit_ok;
-  const auto precision = choose_precision(options, model->config(), available);
+  const auto precision = choose_precision(options, *model, available);
   return precision.has_error() ? report(precision.error()) : examine(*model, flags, *precision, available, memory);
 }
 

@@ -145,12 +145,11 @@ Result<Index> walk(simdjson::padded_string_view json, const std::string& file) {
 }
 
 Result<Index> index_of_single_file(const std::filesystem::path& path) {
-  std::uint64_t bytes = 0;
-  const auto header = read_header(path, bytes);
+  const auto header = read_header(path);
   if (!header) return header.error();
   const std::string file = path.string(), shard = path.filename().string();
   IndexBuilder builder(file);
-  for (const auto& entry : *header) {
+  for (const auto& entry : header->tensors) {
     auto added = builder.add(entry.name, shard);
     if (!added) return added.error();
   }

@@ -30,7 +30,7 @@ class HeaderParser {
   HeaderParser(std::string_view text, std::uint64_t file_bytes, const std::string& name)
       : padded_(text), data_begin_(8 + text.size()), file_bytes_(file_bytes), file_(name) {}
 
-  Result<std::vector<NamedTensor>> run() {
+  Result<Header> run() {
     od::document document;
     od::object root;
     if (parser_.iterate(padded_).get(document) || document.get_object().get(root))
@@ -39,7 +39,7 @@ class HeaderParser {
       std::string_view key;
       od::object value;
       if (field.unescaped_key().get(key) || field.value().get_object().get(value)) return corrupt("the header is not valid JSON");
-      auto done = key == "__metadata__" ? skip_metadata(value) : tensor(std::string(key), value);
+      auto done = key == "__metadata__" ? metadata(value) : tensor(std::string(key), value);
       if (!done) return done.error();
     }
     // On-Demand stops at the closing brace; what follows may only be the spaces that pad the header.
@@ -51,7 +51,7 @@ class HeaderParser {
     }
     auto covered = check_coverage();
     if (!covered) return covered.error();
-    return std::move(tensors_);
+    return Header{std::move(tensors_), std::move(metadata_), file_bytes_};
   }
 
  private:
@@ -63,11 +63,12 @@ class HeaderParser {
                  .got = std::move(got)};
   }
 
-  Result<void> skip_metadata(od::object value) {
+  Result<void> metadata(od::object value) {
     for (auto field : value) {
-      std::string_view text;
-      if (field.unescaped_key().get(text) || field.value().get_string().get(text))
+      std::string_view key, text;
+      if (field.unescaped_key().get(key) || field.value().get_string().get(text))
         return corrupt("__metadata__ is not a map of strings");
+      metadata_.emplace_back(key, text);
     }
     return {};
   }
@@ -193,24 +194,25 @@ class HeaderParser {
   std::uint64_t data_begin_, file_bytes_;
   const std::string& file_;
   std::vector<NamedTensor> tensors_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
 };
 
 }  // namespace
 
-Result<std::vector<NamedTensor>> parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& name) {
+Result<Header> parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& name) {
   if (json.size() > max_header_bytes || file_bytes < 8 || json.size() > file_bytes - 8) {
     return Error{.code = ErrorCode::corrupt, .message = "the header does not fit the file", .file = name};
   }
   return HeaderParser(json, file_bytes, name).run();
 }
 
-Result<std::vector<NamedTensor>> read_header(const std::filesystem::path& path, std::uint64_t& file_bytes) {
+Result<Header> read_header(const std::filesystem::path& path) {
   const std::string name = path.string();
   auto handle = FileHandle::open(path);
   if (!handle) return handle.error();
   const auto size = handle->size(name);
   if (!size) return size.error();
-  file_bytes = *size;
+  const std::uint64_t file_bytes = *size;
   std::uint64_t length = 0;
   auto done = handle->read(&length, sizeof length, 0, name);
   if (!done) return done.error();
@@ -227,6 +229,11 @@ Result<std::vector<NamedTensor>> read_header(const std::filesystem::path& path, 
   done = handle->read(json.data(), length, 8, name);
   if (!done) return done.error();
   return parse_header(json, file_bytes, name);
+}
+
+const std::string* Header::find_metadata(std::string_view key) const {
+  const auto found = std::find_if(metadata.begin(), metadata.end(), [&](const auto& entry) { return entry.first == key; });
+  return found == metadata.end() ? nullptr : &found->second;
 }
 
 std::string_view dtype_name(DType dtype) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/checkpoint/checkpoint.hpp"
@@ -17,13 +18,21 @@ struct NamedTensor {
   Tensor tensor;  // `file` is left 0
 };
 
-// The tensors of one file, in the order of their data. `json` is the header without its length; `file_bytes` the size of the file.
+struct Header {
+  std::vector<NamedTensor> tensors;                           // in the order of their data
+  std::vector<std::pair<std::string, std::string>> metadata;  // "__metadata__", which says nothing about the tensors' places
+  std::uint64_t file_bytes = 0;
+
+  const std::string* find_metadata(std::string_view key) const;  // nullptr: there is none
+};
+
+// `json` is the header without its length; `file_bytes` the size of the file.
 // Checked: every range lies in the file and holds exactly dtype x shape; together they cover the data without gap or overlap, as
 // the format demands; no name occurs twice. `name` is for the error messages. Pure, so that it can be fuzzed.
-Result<std::vector<NamedTensor>> parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& name);
+Result<Header> parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& name);
 
 // Opens `path`, reads its header once and parses it.
-Result<std::vector<NamedTensor>> read_header(const std::filesystem::path& path, std::uint64_t& file_bytes);
+Result<Header> read_header(const std::filesystem::path& path);
 
 std::string_view dtype_name(DType dtype);
 // Bytes of one element; 0 for `other`.

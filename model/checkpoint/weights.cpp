@@ -7,9 +7,11 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <deque>
 
 #include "model/checkpoint/pieces.hpp"
 #include "model/checkpoint/quantise.hpp"
+#include "model/checkpoint/stored_matrix.hpp"
 #include "model/checkpoint/tensor_list.hpp"
 
 namespace k3::checkpoint {
@@ -32,19 +34,6 @@ Result<std::shared_ptr<void>> map_storage(std::uint64_t bytes) {
   return std::shared_ptr<void>(memory, [length](void* p) { ::munmap(p, length); });
 }
 
-// Which class of matrices a tensor is in; those that are in none stay as stored.
-Precision precision_of(const std::string& name, const TrunkPrecision& precision, bool is_kda) {
-  const auto ends = [&name](std::string_view end) { return name.ends_with(end); };
-  if (name == "lm_head.weight") return precision.head;
-  if (name.find(".self_attn.") != std::string::npos) {
-    if (ends(".f_a_proj.weight") || ends(".f_b_proj.weight") || ends(".b_proj.weight")) return Precision::bf16;
-    return is_kda ? precision.most : precision.mla;
-  }
-  const bool rounded = name.find(".mlp.") != std::string::npos || name.find("shared_experts.") != std::string::npos ||
-                       name.find("routed_expert_") != std::string::npos;
-  return rounded ? precision.most : Precision::bf16;
-}
-
 // Hands out places for matrices and reads vectors at once. The first error sticks; what follows it is not used.
 class Builder {
  public:
@@ -57,14 +46,16 @@ class Builder {
   void enter_layer(bool is_kda) { in_kda_ = is_kda; }
 
   Matrix matrix(const std::string& name) {
-    const Tensor* tensor = find(name);
-    if (tensor == nullptr || tensor->dtype != DType::bf16 || tensor->rank != 2) return give_up(name), Matrix{};
-    const std::size_t rows = tensor->shape[0], columns = tensor->shape[1];
-    const Precision precision = possible(precision_of(name, precision_, in_kda_), columns);
+    const auto stored = error_ ? std::nullopt : stored_matrix(checkpoint_, name);
+    if (!stored) return give_up(name), Matrix{};
+    const std::size_t rows = stored->rows, columns = stored->columns;
+    const Precision precision = possible(precision_.of(bits_of(name, in_kda_)), columns);
+    if (bits(precision) > bits(stored->precision)) return refuse(name, *stored, precision), Matrix{};
     const QuantisedSize size = quantised_size(precision, rows, columns);
     char* const data = take(size.bytes);
     auto* const scale = size.scales == 0 ? nullptr : reinterpret_cast<float*>(take(size.scales * sizeof(float)));
-    cut(*tensor, {data, scale, rows, columns, precision});
+    names_.push_back(name);
+    cut(*stored, {data, scale, rows, columns, precision, &names_.back()});
     return {data, scale, rows, columns, precision};
   }
 
@@ -107,15 +98,22 @@ class Builder {
   // Reads one piece to where it belongs, rounded if it is to be. Any thread.
   Result<void> load(const Piece& piece, const FileHandle& file, const std::string& name) const {
     const Part& part = parts_[piece.tag];
-    const Place& to = part.to;
-    if (to.precision == Precision::bf16) {
-      return file.read(to.data + part.first_row * to.columns * 2, piece.bytes, piece.offset, name);
-    }
-    std::vector<std::uint16_t> raw(piece.bytes / 2);
+    if (part.as_stored != nullptr) return file.read(part.as_stored, piece.bytes, piece.offset, name);
+    std::vector<std::uint16_t> raw(piece.bytes / 2 + piece.bytes % 2);
     if (auto done = file.read(raw.data(), piece.bytes, piece.offset, name); !done) return done;
+    const Place& to = part.to;
     const QuantisedSize before = quantised_size(to.precision, part.first_row, to.columns);
-    quantise_rows(to.precision, raw.data(), raw.size() / to.columns, to.columns, to.data + before.bytes, to.scale + before.scales);
-    return {};
+    char* const data = to.data + before.bytes;
+    float* const scale = to.scale + before.scales;
+    const bool finite = part.stored_scales == nullptr
+                            ? quantise_rows(to.precision, raw.data(), part.rows, to.columns, data, scale)
+                            : int8_to_int4(reinterpret_cast<const std::int8_t*>(raw.data()), part.stored_scales + part.first_row,
+                                           part.rows, to.columns, reinterpret_cast<std::uint8_t*>(data), scale);
+    if (finite) return {};
+    return Error{.code = ErrorCode::corrupt,
+                 .message = "matrix " + *to.name + " holds a value that is not a finite number",
+                 .file = name,
+                 .offset = static_cast<std::int64_t>(piece.offset)};
   }
   std::uint64_t bytes() const { return bytes_; }
 
@@ -125,10 +123,14 @@ class Builder {
     float* scale;
     std::size_t rows, columns;
     Precision precision;
+    const std::string* name;
   };
+  // What one piece of a file becomes: the same bytes at `as_stored`, or rows rounded to `to`.
   struct Part {
-    Place to;
-    std::size_t first_row;
+    char* as_stored = nullptr;
+    Place to{};
+    std::size_t first_row = 0, rows = 0;
+    const float* stored_scales = nullptr;  // [to.rows]: the rows are int8
   };
 
   char* take(std::uint64_t bytes) {
@@ -139,14 +141,34 @@ class Builder {
     return place;
   }
 
-  // Whole rows each, for a row's scale asks for the whole row.
-  void cut(const Tensor& tensor, const Place& to) {
-    const std::uint64_t row_bytes = to.columns * 2;
+  void cut(const StoredMatrix& stored, const Place& to) {
+    if (stored.precision == to.precision) {
+      cut_as_stored(*stored.data, to.data);
+      if (stored.scales != nullptr) cut_as_stored(*stored.scales, reinterpret_cast<char*>(to.scale));
+      return;
+    }
+    const float* scales = nullptr;
+    if (stored.scales != nullptr) {
+      stored_scales_.emplace_back(to.rows);
+      read(*stored.scales, reinterpret_cast<char*>(stored_scales_.back().data()));
+      scales = stored_scales_.back().data();
+    }
+    // Whole rows each, for a row's scale asks for the whole row.
+    const std::uint64_t row_bytes = quantised_size(stored.precision, 1, to.columns).bytes;
     const std::size_t rows_a_piece = std::max<std::size_t>(1, piece_bytes / row_bytes);
     for (std::size_t row = 0; row < to.rows; row += rows_a_piece) {
       const std::size_t rows = std::min(rows_a_piece, to.rows - row);
-      pieces_.push_back({tensor.file, tensor.offset + row * row_bytes, rows * row_bytes, parts_.size()});
-      parts_.push_back({to, row});
+      pieces_.push_back({stored.data->file, stored.data->offset + row * row_bytes, rows * row_bytes, parts_.size()});
+      parts_.push_back({nullptr, to, row, rows, scales});
+    }
+  }
+
+  void cut_as_stored(const Tensor& tensor, char* to) {
+    const std::size_t first = pieces_.size();
+    append_pieces(pieces_, tensor, 0);
+    for (std::size_t i = first; i < pieces_.size(); ++i) {
+      pieces_[i].tag = parts_.size();
+      parts_.push_back({.as_stored = to + (pieces_[i].offset - tensor.offset)});
     }
   }
 
@@ -155,6 +177,14 @@ class Builder {
   // open() has checked every tensor, so this is reached only after an earlier error, or when the two lists of names differ.
   void give_up(const std::string& name) {
     if (!error_) error_ = fail(ErrorCode::internal, "tensor " + name + " was not checked when the checkpoint was opened");
+  }
+
+  void refuse(const std::string& name, const StoredMatrix& stored, Precision wanted) {
+    error_ = Error{.code = ErrorCode::invalid_argument,
+                   .message = "matrix " + name + " is already rounded; what was rounded away does not come back",
+                   .file = checkpoint_.files()[stored.data->file].path.string(),
+                   .expected = "at most " + std::to_string(bits(stored.precision)) + " bits",
+                   .got = std::to_string(bits(wanted))};
   }
 
   void read(const Tensor& tensor, char* to) {
@@ -194,7 +224,9 @@ class Builder {
   std::uint64_t capacity_, used_ = 0, bytes_ = 0;
   std::vector<FileHandle> handles_;
   std::vector<Piece> pieces_;
-  std::vector<Part> parts_;  // [pieces]
+  std::vector<Part> parts_;        // [pieces]
+  std::deque<std::string> names_;  // of the matrices; what points into these two stays where it is
+  std::deque<std::vector<float>> stored_scales_;
   std::optional<Error> error_;
 };
 
@@ -275,7 +307,7 @@ std::uint64_t matrix_bytes(const std::vector<ExpectedTensor>& tensors, const Tru
   // The residual projections [1, hidden] are counted too, though they become vectors: an upper bound is enough.
   for (const auto& tensor : tensors) {
     if (tensor.dtype != DType::bf16 || tensor.rank != 2) continue;
-    const Precision to = possible(precision_of(tensor.name, precision, is_kda), tensor.shape[1]);
+    const Precision to = possible(precision.of(bits_of(tensor.name, is_kda)), tensor.shape[1]);
     const QuantisedSize size = quantised_size(to, tensor.shape[0], tensor.shape[1]);
     bytes += round_up(size.bytes, matrix_alignment) + round_up(size.scales * sizeof(float), matrix_alignment);
   }

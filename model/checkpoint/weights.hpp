@@ -8,14 +8,9 @@
 #include <vector>
 
 #include "model/checkpoint/checkpoint.hpp"
+#include "model/checkpoint/precision.hpp"
 
 namespace k3::checkpoint {
-
-enum class Precision : std::uint8_t {
-  bf16,  // as stored
-  int8,  // -127..127, a scale a row
-  int4,  // nibble - 8, even columns low, a scale for 64 columns
-};
 
 // A weight matrix [rows = outputs, columns = inputs], row-major. Points into memory that Weights owns.
 struct Matrix {
@@ -80,20 +75,12 @@ struct Weights {
   std::uint64_t bytes = 0;              // resident size of the trunk
 };
 
-// What the matrices that bear it are rounded to; the others (embedding, router, f_a, f_b, b) stay as stored.
-struct TrunkPrecision {
-  Precision most = Precision::bf16;  // of KDA, the latent projections, shared experts, the dense MLP
-  Precision mla = Precision::bf16;
-  Precision head = Precision::bf16;
-
-  bool exact() const { return most == Precision::bf16 && mla == Precision::bf16 && head == Precision::bf16; }
-};
-
 // Bytes the matrices of the first `max_layers` layers (0 = all) will take, about.
 std::uint64_t trunk_bytes(const Config& config, std::size_t max_layers, const TrunkPrecision& precision);
 
 // `progress(done_bytes, total_bytes)` is called now and then from the calling thread; `threads` readers share the work.
-// `max_layers` (0 = all) loads only the first layers, for --layers.
+// `max_layers` (0 = all) loads only the first layers, for --layers. A prepared matrix is taken as stored, or rounded further; more
+// bits than are stored are an error (stored_matrix.hpp tells what there is).
 Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
                              const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress);
 

@@ -13,7 +13,7 @@ const std::string good =
     R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},)"
     R"("a":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"e":{"dtype":"U8","shape":[0],"data_offsets":[8,8]}})";
 
-Result<std::vector<NamedTensor>> parse(const std::string& header, std::uint64_t data = 16) {
+Result<Header> parse(const std::string& header, std::uint64_t data = 16) {
   return parse_header(header, 8 + header.size() + data, "file");
 }
 
@@ -36,14 +36,18 @@ TEST_CASE("a good header gives tensors in the order of their data") {
   for (const std::string& header : {good, good + "      "}) {
     const auto parsed = parse(header);
     REQUIRE(parsed.has_value());
-    REQUIRE(parsed->size() == 3);
-    CHECK((*parsed)[0].name == "a");
-    CHECK((*parsed)[0].tensor.offset == 8 + header.size());
-    CHECK((*parsed)[0].tensor.dtype == DType::bf16);
-    CHECK((*parsed)[2].name == "b");
-    CHECK((*parsed)[2].tensor.offset == 8 + header.size() + 8);
-    CHECK((*parsed)[2].tensor.bytes == 8);
-    CHECK((*parsed)[2].tensor.rank == 1);
+    REQUIRE(parsed->tensors.size() == 3);
+    CHECK(parsed->tensors[0].name == "a");
+    CHECK(parsed->tensors[0].tensor.offset == 8 + header.size());
+    CHECK(parsed->tensors[0].tensor.dtype == DType::bf16);
+    CHECK(parsed->tensors[2].name == "b");
+    CHECK(parsed->tensors[2].tensor.offset == 8 + header.size() + 8);
+    CHECK(parsed->tensors[2].tensor.bytes == 8);
+    CHECK(parsed->tensors[2].tensor.rank == 1);
+    CHECK(parsed->file_bytes == 8 + header.size() + 16);
+    REQUIRE(parsed->find_metadata("format") != nullptr);
+    CHECK(*parsed->find_metadata("format") == "pt");
+    CHECK(parsed->find_metadata("a") == nullptr);
   }
 }
 

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto header = k3::checkpoint::parse_header(text, file_bytes, "fuzz");
   if (header) {
     std::uint64_t end = 8 + text.size();
-    for (const auto& [name, tensor] : *header) {
+    for (const auto& [name, tensor] : header->tensors) {
       if (tensor.offset != end) std::abort();
       end += tensor.bytes;
     }
