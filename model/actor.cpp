@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "model/actor_job.hpp"
-#include "model/actor_memory.hpp"
 #include "model/actor_seams.hpp"
 
 namespace k3 {
@@ -136,7 +135,7 @@ awaitable<void> ModelActor::serve_with(experts::ExpertStream& experts) {
   const ForwardContext forward_context = model_->forward_context(experts);
   Forward forward(forward_context);
   if (seams_.on_point) forward.on_point(seams_.on_point);
-  LiveSequences sequences(model_->checkpoint.config(), model_->latents, live_sequences);
+  LiveSequences sequences(model_->checkpoint.config(), model_->latents, model_->plan.live_sequences);
   const JobSurroundings around{*model_, forward, sequences, seams_.clock, seams_.on_point};
   report_start(Result<void>());
   while (!mailbox_.closed()) {

@@ -31,6 +31,7 @@ struct ModelOptions {
   bool exact = false;  // float32 activations in products: slow, to compare with
   LatentFormat latents = LatentFormat::float32;
   float expert_top_p = 1.0F;  // 1: all chosen experts
+  double ram_gb = 0;          // memory of the whole process, GB; 0: from what the machine has
   double expert_gb = -1;      // slots for experts, GB; < 0: from what the machine has
   bool direct = true;
   unsigned load_threads = 0;  // of the pread backend; 0: default

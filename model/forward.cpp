@@ -7,6 +7,7 @@
 #include "model/layers/kda.hpp"
 #include "model/layers/latent_moe.hpp"
 #include "model/layers/mla.hpp"
+#include "model/trunk/trunk_source.hpp"
 
 namespace k3 {
 
@@ -27,6 +28,9 @@ struct Forward::Impl {
   layers::Activations input;
   std::vector<layers::RowGroup> groups;
   std::vector<std::optional<Error>> row_errors;
+  std::unique_ptr<trunk::TrunkSource> trunk;  // made by the first step, on its thread; nullptr: all is in memory
+  bool trunk_opened = false;
+  std::optional<Error> trunk_error;
 
   bool go_on(std::uint64_t& counter, const std::stop_token& stop) {
     ++counter;
@@ -34,12 +38,14 @@ struct Forward::Impl {
     return !stop.stop_requested();
   }
   void norm_rows(const layers::Compute& compute, const checkpoint::Vector& weights, std::size_t rows, float* values) const;
-  void embed(std::span<const Row> rows, std::span<const float> inject);
+  Result<void> open_trunk();
+  bool embed(std::span<const Row> rows, std::span<const float> inject);
   bool attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index,
                  std::size_t mla_index, std::size_t rows);
   awaitable<bool> feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
                                const std::stop_token& stop);
   bool head(const layers::Compute& compute, std::span<const Row> rows);
+  Error why() const { return trunk_error ? *trunk_error : fail(ErrorCode::cancelled, "the request was cancelled"); }
 };
 
 namespace {
@@ -56,8 +62,6 @@ void group_rows(std::span<const Row> rows, std::vector<layers::RowGroup>& groups
   }
 }
 
-Error stopped() { return fail(ErrorCode::cancelled, "the request was cancelled"); }
-
 }  // namespace
 
 void Forward::Impl::norm_rows(const layers::Compute& compute, const checkpoint::Vector& weights, std::size_t rows,
@@ -69,18 +73,37 @@ void Forward::Impl::norm_rows(const layers::Compute& compute, const checkpoint::
   }
 }
 
-void Forward::Impl::embed(std::span<const Row> rows, std::span<const float> inject) {
+Result<void> Forward::Impl::open_trunk() {
+  trunk_error.reset();
+  if (context.weights->streamed.empty() && !context.weights->streamed_embedding) return {};
+  if (std::exchange(trunk_opened, true)) return {};
+  auto source = trunk::TrunkSource::open(*context.checkpoint, *context.weights, context.trunk);
+  if (source.has_error()) return trunk_opened = false, source.error();
+  trunk = std::move(*source);
+  return {};
+}
+
+bool Forward::Impl::embed(std::span<const Row> rows, std::span<const float> inject) {
   const std::size_t hidden = context.config->hidden;
   if (!inject.empty()) {
     assert(inject.size() == rows.size() * hidden);
     std::copy(inject.begin(), inject.end(), stream.running_sum.begin());
-    return;
+    return true;
   }
   for (std::size_t row = 0; row < rows.size(); ++row) {
     assert(rows[row].token >= 0 && static_cast<std::size_t>(rows[row].token) < context.config->vocabulary);
-    context.kernels->widen_bf16(context.weights->embedding.bf16() + static_cast<std::size_t>(rows[row].token) * hidden, hidden,
-                                &stream.running_sum[row * hidden]);
+    const auto token = static_cast<std::size_t>(rows[row].token);
+    const std::uint16_t* embedding = nullptr;
+    if (trunk) {
+      const auto read = trunk->embedding_row(token);
+      if (read.has_error()) return trunk_error = read.error(), false;
+      embedding = *read;
+    } else {
+      embedding = context.weights->embedding.bf16() + token * hidden;
+    }
+    context.kernels->widen_bf16(embedding, hidden, &stream.running_sum[row * hidden]);
   }
+  return true;
 }
 
 bool Forward::Impl::attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index,
@@ -142,6 +165,9 @@ Forward::~Forward() = default;
 void Forward::on_point(std::function<void()> hook) { impl_->hook = std::move(hook); }
 const CancellationPoints& Forward::points() const { return impl_->points; }
 const layers::StepTimes& Forward::times() const { return impl_->times; }
+trunk::TrunkCounters Forward::trunk_reads() const {
+  return impl_->trunk && impl_->trunk->stream() != nullptr ? impl_->trunk->stream()->counters() : trunk::TrunkCounters{};
+}
 
 // The layer loop. Names follow the paper: x is a layer's input (a mix of the residual stream), y what the sublayer adds to the
 // running sum.
@@ -149,24 +175,27 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
   Impl& m = *impl_;
   const checkpoint::Config& config = *m.context.config;
   const auto proceed = [&m, &stop] { return m.go_on(m.points.blocks, stop); };
-  const layers::Compute compute{config, *m.context.kernels, *m.context.pool, m.context.exact, proceed};
+  if (auto opened = m.open_trunk(); opened.has_error()) co_return opened.error();
+  trunk::TrunkStream* const trunk = m.trunk ? m.trunk->stream() : nullptr;
+  const layers::Compute compute{config, *m.context.kernels, *m.context.pool, m.context.exact, proceed,
+                                trunk,  &m.trunk_error,     &m.times};
   m.row_errors.assign(rows.size(), std::nullopt);
   group_rows(rows, m.groups);
   m.x.resize(rows.size() * config.hidden);
   m.y.resize(rows.size() * config.hidden);
   m.stream.reset(rows.size(), config.hidden, (config.layers + config.block_size - 1) / config.block_size);
   m.times.begin(m.context.weights->layers.size());
-  m.embed(rows, hooks.inject);
+  if (!m.embed(rows, hooks.inject)) co_return m.why();
   std::vector<float>& running_sum = m.stream.running_sum;
 
   std::size_t kda_index = 0, mla_index = 0;
   for (std::size_t i = 0; i < m.context.weights->layers.size(); ++i) {
     const checkpoint::LayerWeights& layer = m.context.weights->layers[i];
     m.times.layer(i);
-    if (!m.go_on(m.points.layers, stop)) co_return stopped();
+    if (!m.go_on(m.points.layers, stop)) co_return m.why();
 
-    if (!layers::mix(compute, m.stream, layer.attention_residual, rows.size(), m.x.data())) co_return stopped();
-    if (!m.attention(compute, layer, kda_index, mla_index, rows.size())) co_return stopped();
+    if (!layers::mix(compute, m.stream, layer.attention_residual, rows.size(), m.x.data())) co_return m.why();
+    if (!m.attention(compute, layer, kda_index, mla_index, rows.size())) co_return m.why();
     ++(config.is_kda[i] ? kda_index : mla_index);
     if (i % config.block_size == 0) {
       m.stream.take_snapshot();  // the new running sum starts with this layer's attention
@@ -175,15 +204,15 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
       compute.kernels.add(m.y.data(), m.y.size(), running_sum.data());
     }
 
-    if (!layers::mix(compute, m.stream, layer.mlp_residual, rows.size(), m.x.data())) co_return stopped();
+    if (!layers::mix(compute, m.stream, layer.mlp_residual, rows.size(), m.x.data())) co_return m.why();
     const bool done = co_await m.feed_forward(compute, i, rows, stop);
-    if (!done) co_return stopped();
+    if (!done) co_return m.why();
     compute.kernels.add(m.y.data(), m.y.size(), running_sum.data());
     if (hooks.after_layer) hooks.after_layer(i, running_sum);
   }
 
   m.times.enter(layers::StepTimes::Phase::serial);
-  if (!m.head(compute, rows)) co_return stopped();
+  if (!m.head(compute, rows)) co_return m.why();
   m.times.end();
   co_return StepResult{m.logits, m.row_errors};
 }

@@ -14,6 +14,7 @@
 #include "model/experts/expert_stream.hpp"
 #include "model/layers/step_times.hpp"
 #include "model/sequence/sequence.hpp"
+#include "model/trunk/trunk_stream.hpp"
 
 namespace k3 {
 
@@ -39,6 +40,9 @@ struct ForwardContext {
   const kernels::Table* kernels = nullptr;
   ComputePool* pool = nullptr;
   experts::ExpertStream* experts = nullptr;
+  // Where matrices come from that are not in memory, if there are any.
+  const checkpoint::Checkpoint* checkpoint = nullptr;
+  trunk::TrunkStreamOptions trunk;
   bool exact = false;         // products of float32 activations, to compare with
   float expert_top_p = 1.0F;  // 1: all chosen experts; less: the fewest whose weights sum to this share
   layers::StepTimes::Clock clock = std::chrono::steady_clock::now;
@@ -62,12 +66,14 @@ class Forward {
   explicit Forward(const ForwardContext& context);
   ~Forward();
 
-  // One step. Errors of the whole step: cancelled. On any error no sequence has changed. `rows` must outlive the await.
+  // One step. Errors of the whole step: cancelled, and those of reading the trunk. On any error no sequence has changed. `rows`
+  // must outlive the await.
   boost::asio::awaitable<Result<StepResult>> step(std::span<const Row> rows, std::stop_token stop, const StepHooks& hooks);
   // Called at each cancellation point, before the stop token is read; for tests that inject a stop at the n-th point.
   void on_point(std::function<void()> hook);
   const CancellationPoints& points() const;
-  const layers::StepTimes& times() const;  // of all steps so far
+  const layers::StepTimes& times() const;    // of all steps so far
+  trunk::TrunkCounters trunk_reads() const;  // likewise
 
  private:
   struct Impl;

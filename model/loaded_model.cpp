@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "model/actor_memory.hpp"
 #include "model/checkpoint/stored_matrix.hpp"
+#include "model/machine_memory.hpp"
 
 namespace k3 {
 
@@ -104,7 +104,19 @@ std::string name_of(const ModelOptions& options) {
 }  // namespace
 
 ForwardContext LoadedModel::forward_context(experts::ExpertStream& experts) const {
-  return {&checkpoint.config(), &weights, kernels, pool.get(), &experts, exact, expert_top_p};
+  ForwardContext context;
+  context.config = &checkpoint.config();
+  context.weights = &weights;
+  context.kernels = kernels;
+  context.pool = pool.get();
+  context.experts = &experts;
+  context.checkpoint = &checkpoint;
+  context.trunk.window_bytes = plan.window;
+  context.trunk.direct = stream.direct;
+  context.trunk.load_threads = stream.load_threads;
+  context.exact = exact;
+  context.expert_top_p = expert_top_p;
+  return context;
 }
 
 Result<void> check_against(const ModelOptions& options, const checkpoint::Config& config) {
@@ -119,29 +131,47 @@ Result<void> check_against(const ModelOptions& options, const checkpoint::Config
   return {};
 }
 
-Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint,
-                                                    std::uint64_t available) {
-  const checkpoint::Config& config = checkpoint.config();
+Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint) {
   const auto stored = checkpoint::stored_precision(checkpoint);
   if (stored.has_error()) return stored.error();
   if (stored->prepared) return precision_of_prepared(options, *stored);
   unsigned most = options.bits.most;
   if (most == 0) {
-    const std::size_t context = options.max_context == 0 ? config.max_positions : options.max_context;
-    const auto whole = precision_of_bits(16, options.bits);
-    const std::uint64_t needed =
-        checkpoint::trunk_bytes(config, options.layers, whole) + working_memory(config, context, options.chunk, options.latents);
-    most = options.exact || available == 0 || needed < available / 16 * 15 ? 16 : 8;
-    if (most == 8) {
-      spdlog::warn(
-          "as stored, the model needs {:.1f} GB of the {:.1f} GB available beside its experts: weights are rounded to 8 bits",
-          static_cast<double>(needed) / 1e9, static_cast<double>(available) / 1e9);
-    }
+    // Rounding is worth it where it saves the trunk from being read again for each token. It has to fit whole, though: rounded at
+    // start, it is nowhere on the drive.
+    const auto as_stored = plan_memory_of(options, checkpoint, precision_of_bits(16, options.bits));
+    const bool fits = as_stored.has_value() && as_stored->streamed == 0;
+    most = options.exact || fits || plan_memory_of(options, checkpoint, precision_of_bits(8, options.bits)).has_error() ? 16 : 8;
+    if (most == 8) spdlog::warn("as stored, the trunk is larger than memory: its weights are rounded to 8 bits");
   }
   const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);
   if (options.exact && !chosen.exact())
     return bad_option("bits", "16, for exact products take weights as stored", std::to_string(most));
   return chosen;
+}
+
+Result<MemoryPlan> plan_memory_of(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint,
+                                  const checkpoint::TrunkPrecision& precision) {
+  const checkpoint::Config& config = checkpoint.config();
+  const std::size_t layers = options.layers == 0 ? config.layers : options.layers;
+  MemoryRequest request;
+  request.taken = own_memory();
+  if (options.ram_gb > 0) {
+    request.budget = static_cast<std::uint64_t>(options.ram_gb * 1e9);
+  } else if (const std::uint64_t available = available_memory(); available != 0) {
+    // One part in sixteen stays free: MemAvailable is an estimate, and other programs live here too.
+    request.budget = request.taken + available / 16 * 15;
+  }
+  request.trunk = checkpoint::trunk_sizes(checkpoint, options.layers, precision);
+  request.trunk_slot_bytes = trunk::usual_slot_bytes;
+  request.expert_bytes = checkpoint.expert_bytes();
+  request.experts = (layers - std::min(layers, config.dense_layers)) * config.experts;
+  request.experts_per_token = config.experts_per_token;
+  if (options.expert_gb >= 0) request.expert_budget = static_cast<std::uint64_t>(options.expert_gb * 1e9);
+  request.context = options.max_context == 0 ? config.max_positions : options.max_context;
+  request.chunk = options.chunk;
+  request.latents = options.latents;
+  return plan_memory(config, request);
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
@@ -153,11 +183,13 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   if (const auto fits = check_against(options, checkpoint->config()); fits.has_error()) return fits.error();
   const std::size_t context = options.max_context == 0 ? checkpoint->config().max_positions : options.max_context;
 
-  const std::uint64_t available = available_memory();  // before the trunk takes its part
   const unsigned threads = options.threads == 0 ? usable_cores() : options.threads;
-  const auto precision = choose_precision(options, *checkpoint, available);
+  const auto precision = choose_precision(options, *checkpoint);
   if (precision.has_error()) return precision.error();
-  auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, *precision, options.load_progress);
+  const auto plan = plan_memory_of(options, *checkpoint, *precision);
+  if (plan.has_error()) return plan.error();
+  spdlog::info("{}", plan->describe());
+  auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, *precision, options.load_progress, plan->residency);
   if (weights.has_error()) return weights.error();
 
   auto model = std::make_unique<LoadedModel>();
@@ -165,19 +197,14 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   model->weights = std::move(*weights);
   model->kernels = *kernels;
   model->pool = std::make_unique<ComputePool>(threads);
-  model->chunk = options.chunk;
+  model->chunk = plan->chunk;
   model->exact = options.exact;
   model->latents = options.latents;
   model->expert_top_p = options.expert_top_p;
 
   const checkpoint::Config& config = model->checkpoint.config();
-  const std::uint64_t working = working_memory(config, context, options.chunk, options.latents);
-  model->expert_budget_bytes = options.expert_gb < 0 ? expert_budget(available, model->weights.bytes, working)
-                                                     : static_cast<std::uint64_t>(options.expert_gb * 1e9);
-  const auto gb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };
-  spdlog::info("memory plan: {:.2f} GB available, trunk {:.2f} GB, working memory {:.2f} GB, experts {:.2f} GB", gb(available),
-               gb(model->weights.bytes), gb(working), gb(model->expert_budget_bytes));
-  model->stream.budget_bytes = model->expert_budget_bytes;
+  model->plan = *plan;
+  model->stream.budget_bytes = plan->experts;
   model->stream.direct = options.direct;
   if (options.load_threads != 0) model->stream.load_threads = options.load_threads;
   if (!options.pipe) {

@@ -11,6 +11,7 @@
 #include "model/compute_pool.hpp"
 #include "model/experts/expert_stream.hpp"
 #include "model/forward.hpp"
+#include "model/memory_plan.hpp"
 
 namespace k3 {
 
@@ -19,9 +20,9 @@ struct LoadedModel {
   checkpoint::Weights weights;
   const kernels::Table* kernels = nullptr;
   std::unique_ptr<ComputePool> pool;
-  std::uint64_t expert_budget_bytes = 0;  // for expert slots; less than one expert still gets one slot
-  experts::StreamOptions stream;          // with that budget
-  std::size_t chunk = 0;                  // prompt rows per step, at most
+  MemoryPlan plan;
+  experts::StreamOptions stream;  // with that budget
+  std::size_t chunk = 0;          // prompt rows per step, at most
   checkpoint::TrunkPrecision precision;
   bool exact = false;
   LatentFormat latents = LatentFormat::float32;
@@ -34,10 +35,12 @@ struct LoadedModel {
 
 // Whether the model has what the options ask of it: so long a context, so many layers.
 Result<void> check_against(const ModelOptions& options, const checkpoint::Config& config);
-// The precision that the trunk will be loaded in, at `available` bytes of memory (0: cannot be told). Of a prepared checkpoint it
-// is the one that is stored, unless fewer bits are asked for; more are an error.
-Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint,
-                                                    std::uint64_t available);
+// The precision that the trunk will be loaded in. `auto` is a container's own; else 16 bits, unless those do not fit into memory
+// and 8 do.
+Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint);
+// How memory will be divided, by what the machine has now and what --ram-gb allows.
+Result<MemoryPlan> plan_memory_of(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint,
+                                  const checkpoint::TrunkPrecision& precision);
 
 // Opens the checkpoint, reads the trunk on the calling thread's time, chooses kernels and the memory plan. On the heap, because an
 // ExpertStream points into it.

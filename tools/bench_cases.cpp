@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/actor_memory.hpp"
+#include "model/machine_memory.hpp"
 #include "tools/bench_products.hpp"
 
 namespace k3::cli {

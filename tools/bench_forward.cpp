@@ -37,6 +37,10 @@ experts::StreamCounters since(const experts::StreamCounters& begin, const expert
   return out;
 }
 
+trunk::TrunkCounters since(const trunk::TrunkCounters& begin, const trunk::TrunkCounters& end) {
+  return {end.reads - begin.reads, end.bytes - begin.bytes, end.misses - begin.misses, end.waiting - begin.waiting};
+}
+
 // Ids without meaning, the same in each run, that do not repeat soon.
 std::vector<std::int32_t> made_up_ids(std::size_t count, std::size_t vocabulary) {
   std::vector<std::int32_t> ids(count);
@@ -169,12 +173,14 @@ awaitable<Result<void>> run_decode(Run& run, Forward& forward, Sequence& sequenc
   }
   BenchReads* const plain = reads ? &*reads : nullptr;
   const experts::StreamCounters before = stream.counters();
+  const trunk::TrunkCounters trunk_before = forward.trunk_reads();
   LayerLog log(forward);
   run.log = &log;
   while (done.has_value() && run.times.ids.size() < run.plan.decode) {
     done = co_await decode_turn(run, forward, sequence, stream, plain);
   }
   run.times.experts = since(before, stream.counters());
+  run.times.trunk = since(trunk_before, forward.trunk_reads());
   co_return done;
 }
 
@@ -188,12 +194,14 @@ awaitable<Result<void>> run_prefill(Run& run, Forward& forward, Sequence& sequen
   }
   if (done.has_error()) co_return done;
   const experts::StreamCounters before = stream.counters();
+  const trunk::TrunkCounters trunk_before = forward.trunk_reads();
   const double begin = seconds_now();
   LayerLog log(forward);
   run.log = &log;
   done = co_await run_prompt(run, forward, sequence);
   run.times.seconds = seconds_now() - begin;
   run.times.experts = since(before, stream.counters());
+  run.times.trunk = since(trunk_before, forward.trunk_reads());
   co_return done;
 }
 

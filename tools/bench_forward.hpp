@@ -27,6 +27,7 @@ struct ForwardTimes {
   std::vector<layers::LayerTimes> layers;  // [steps, layers], of what is measured
   DriveTurns drive;                        // of decoding, where experts come from the drive
   experts::StreamCounters experts;
+  trunk::TrunkCounters trunk;     // of matrices that do not fit into memory
   bool all_resident = false;      // before the measurement began, every expert was in memory
   std::uint64_t peak_rss = 0;     // largest RssAnon + RssShmem seen between steps; mapped clean pages do not count
   std::vector<std::int32_t> ids;  // decoded while measured

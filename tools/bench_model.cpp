@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "model/actor_memory.hpp"
+#include "model/machine_memory.hpp"
 #include "tools/bench.hpp"
 #include "tools/bench_forward.hpp"
 #include "tools/bench_machine.hpp"
@@ -58,6 +58,12 @@ void judge_layers(const LoadedModel& model, const ForwardTimes& times, Told& tol
     told.waiting += in_seconds(layer.waiting);
     told.needed_bytes += bytes;
     if (told.plain_drive) bound += serial + std::max(bytes / *told.plain_drive, overlapped);
+  }
+  // Blocks of the trunk are read all the time: of the whole then, not layer by layer.
+  const auto trunk_bytes = static_cast<double>(times.trunk.bytes);
+  told.bytes_per_token += trunk_bytes / static_cast<double>(told.tokens);
+  if (trunk_bytes > 0 && told.plain_drive) {
+    bound = std::max((told.needed_bytes + trunk_bytes) / *told.plain_drive, told.compute);
   }
   told.reading = in_seconds(times.experts.reading);
   if (!told.plain_drive) return;

@@ -88,12 +88,17 @@ void refuse_what_is_not_built(CLI::App& command) {
   refuse(command, "--vulkan", "K3_VK", "it computes on the CPU");
   refuse(command, "--vulkan-gb", "K3_VK_GB", "it computes on the CPU");
   refuse(command, "--vulkan-uploads", "K3_VK_UP", "it computes on the CPU");
-  refuse(command, "--ram-gb", "", "use --expert-gb for the experts; the rest of the model stays in memory whole");
 }
 
 // How experts come into memory.
 void add_reading_flags(CLI::App& command, EngineFlags& flags) {
-  command.add_option("--expert-gb", flags.expert_gb, "memory for experts, in GB; default: what the machine has to spare")
+  command
+      .add_option("--ram-gb", flags.ram_gb,
+                  "memory for all of it, in GB; what does not fit is read when needed. default: what the machine has")
+      ->check(check_finite(0.01, 1e6, "GB"))
+      ->envname("K3_RAM_GB")
+      ->group(engine_group);
+  command.add_option("--expert-gb", flags.expert_gb, "of that for experts; default: what the trunk leaves")
       ->check(check_finite(0, 1e6, "GB"))
       ->envname("K3_EXPERT_GB")
       ->group(engine_group);
@@ -286,6 +291,7 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   options.chunk = flags.chunk;
   options.layers = flags.layers;
   options.expert_top_p = flags.expert_top_p;
+  options.ram_gb = flags.ram_gb;
   options.expert_gb = flags.expert_gb;
   const auto bits = [](const std::string& value) { return value == "auto" ? 0U : static_cast<unsigned>(std::stoul(value)); };
   options.bits = {bits(flags.bits), bits(flags.mla_bits), bits(flags.head_bits)};

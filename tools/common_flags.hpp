@@ -22,7 +22,7 @@ struct EngineFlags {
   std::size_t max_context = 0;
   std::size_t layers = 0;
   float expert_top_p = 1.0F;
-  double expert_gb = -1;
+  double ram_gb = 0, expert_gb = -1;
   bool direct = true;
   bool pipe = true;
   unsigned load_threads = 0;

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "kernels/kernels.hpp"
-#include "model/actor_memory.hpp"
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/compute_pool.hpp"
 #include "model/loaded_model.hpp"
+#include "model/machine_memory.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/drive.hpp"
@@ -61,56 +61,51 @@ void print_machine(std::uint64_t available) {
   }
 }
 
-struct Plan {
-  bool fits = false;
-  std::uint64_t expert_budget = 0;
-};
-
-Plan print_plan(const checkpoint::Checkpoint& model, const Sizes& sizes, const EngineFlags& flags, std::uint64_t available) {
-  const std::size_t context = flags.max_context == 0 ? model.config().max_positions : flags.max_context;
-  const std::uint64_t working = working_memory(model.config(), context, flags.chunk, latent_format(flags));
-  Plan plan;
-  plan.expert_budget =
-      flags.expert_gb >= 0 ? static_cast<std::uint64_t>(flags.expert_gb * 1e9) : expert_budget(available, sizes.trunk, working);
-  plan.expert_budget = std::min(plan.expert_budget, sizes.experts);
-  plan.fits = available == 0 || sizes.trunk + working <= available;
+void print_plan(const MemoryPlan& plan, const Sizes& sizes) {
   fmt::print("plan of memory\n");
-  fmt::print("  trunk          {:.3f} GB, stays in memory{}\n", gigabytes(sizes.trunk),
-             plan.fits ? "" : ": DOES NOT FIT this machine, and this build cannot stream it");
-  fmt::print("  working        {:.3f} GB at {} tokens of context\n", gigabytes(working), context);
-  fmt::print("  experts        {:.3f} of {:.3f} GB stay in memory ({:.0f} %)\n", gigabytes(plan.expert_budget),
-             gigabytes(sizes.experts),
-             sizes.experts == 0 ? 100.0 : 100.0 * gigabytes(plan.expert_budget) / gigabytes(sizes.experts));
-  return plan;
+  fmt::print("  trunk          {:.3f} GB stay in memory{}\n", gigabytes(plan.trunk),
+             plan.streamed == 0 ? ""
+                                : fmt::format(", {:.3f} GB are read for each token (through {:.3f} GB)", gigabytes(plan.streamed),
+                                              gigabytes(plan.window)));
+  fmt::print("  working        {:.3f} GB for {} conversation{} and steps of {} tokens\n", gigabytes(plan.working),
+             plan.live_sequences, plan.live_sequences == 1 ? "" : "s", plan.chunk);
+  fmt::print("  experts        {:.3f} of {:.3f} GB stay in memory ({:.0f} %)\n", gigabytes(plan.experts), gigabytes(sizes.experts),
+             sizes.experts == 0 ? 100.0 : 100.0 * gigabytes(plan.experts) / gigabytes(sizes.experts));
 }
 
 // A token needs its experts from the drive unless they are in memory already, and the trunk from memory. Which experts a token
 // wants is taken as even, so the share in memory is the share found there.
-void print_forecast(const Sizes& sizes, const Plan& plan, double drive, double memory) {
-  const double found = sizes.experts == 0 ? 1 : gigabytes(plan.expert_budget) / gigabytes(sizes.experts);
-  const double from_drive = gigabytes(sizes.per_token) * (1 - found);
+void print_forecast(const Sizes& sizes, const MemoryPlan& plan, double drive, double memory) {
+  const double found = sizes.experts == 0 ? 1 : gigabytes(plan.experts) / gigabytes(sizes.experts);
+  const double experts = gigabytes(sizes.per_token) * (1 - found), from_drive = experts + gigabytes(plan.streamed);
   const double from_memory = gigabytes(sizes.trunk + sizes.per_token);
   fmt::print("a token\n");
-  fmt::print("  reads          {:.3f} GB of experts ({:.3f} from the drive), {:.3f} GB through memory\n",
-             gigabytes(sizes.per_token), from_drive, from_memory);
+  fmt::print(
+      "  reads          {:.3f} GB of experts ({:.3f} from the drive), {:.3f} GB of trunk from the drive, {:.3f} GB through "
+      "memory\n",
+      gigabytes(sizes.per_token), experts, gigabytes(plan.streamed), from_memory);
   if (drive <= 0 && from_drive > 0) {
     fmt::print("  expected       cannot be told: the drive could not be measured\n");
     return;
   }
   const double seconds = (from_drive > 0 ? from_drive / drive : 0) + from_memory * 1e9 / memory;
-  fmt::print("  expected       {:.3g} s at best, a bound from bytes alone{}\n", seconds, plan.fits ? "" : ", if it fitted");
+  fmt::print("  expected       {:.3g} s at best, a bound from bytes alone\n", seconds);
 }
 
-int examine(const checkpoint::Checkpoint& model, const Flags& flags, const checkpoint::TrunkPrecision& precision,
-            std::uint64_t available, double memory) {
+int examine(const checkpoint::Checkpoint& model, const Flags& flags, const ModelOptions& options, double memory) {
   const checkpoint::Config& config = model.config();
   Sizes sizes = sizes_of(model);
-  sizes.trunk = checkpoint::trunk_bytes(config, flags.engine.layers, precision);
+  const auto precision = choose_precision(options, model);
+  if (precision.has_error()) return report(precision.error());
+  sizes.trunk = checkpoint::trunk_sizes(model, options.layers, *precision).all();
   fmt::print("model            {}\n", model.directory().string());
   fmt::print("  layers         {} ({} with experts), {} experts, {} a token\n", config.layers, config.layers - config.dense_layers,
              config.experts, config.experts_per_token);
   fmt::print("  files          {} shards, {:.3f} GB\n", model.files().size(), gigabytes(sizes.shards));
-  const Plan plan = print_plan(model, sizes, flags.engine, available);
+  const auto planned = plan_memory_of(options, model, *precision);
+  if (planned.has_error()) return report(planned.error());
+  const MemoryPlan& plan = *planned;
+  print_plan(plan, sizes);
 
   auto drive = measure_drive(model.files(), flags.seconds);
   fmt::print("drive\n");
@@ -146,8 +141,7 @@ int doctor(const Flags& flags) {
   const double memory = measure_memory(flags.engine.threads == 0 ? usable_cores() : flags.engine.threads);
   fmt::print("  memory speed   {:.1f} GB/s\n", memory / 1e9);
   if (!model) return exit_ok;
-  const auto precision = choose_precision(options, *model, available);
-  return precision.has_error() ? report(precision.error()) : examine(*model, flags, *precision, available, memory);
+  return examine(*model, flags, options, memory);
 }
 
 }  // namespace

@@ -17,11 +17,7 @@
 namespace k3::checkpoint {
 namespace {
 
-// Matrices start on a cache line: the kernels' widest loads never straddle two lines at a row's start.
-constexpr std::uint64_t matrix_alignment = 64;
 constexpr std::uint64_t huge_page = 2U << 20;
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
 // Anonymous memory, on huge pages where the kernel grants them: the trunk is walked from end to end for every token.
 Result<std::shared_ptr<void>> map_storage(std::uint64_t bytes) {
@@ -37,8 +33,9 @@ Result<std::shared_ptr<void>> map_storage(std::uint64_t bytes) {
 // Hands out places for matrices and reads vectors at once. The first error sticks; what follows it is not used.
 class Builder {
  public:
-  Builder(const Checkpoint& checkpoint, const TrunkPrecision& precision, char* base, std::uint64_t capacity)
-      : checkpoint_(checkpoint), precision_(precision), base_(base), capacity_(capacity) {
+  Builder(const Checkpoint& checkpoint, const TrunkPrecision& precision, char* base, std::uint64_t capacity,
+          const StreamedShare& share)
+      : checkpoint_(checkpoint), precision_(precision), base_(base), capacity_(capacity), share_(share) {
     handles_.resize(checkpoint.files().size());
   }
 
@@ -51,6 +48,9 @@ class Builder {
     const std::size_t rows = stored->rows, columns = stored->columns;
     const Precision precision = possible(precision_.of(bits_of(name, in_kda_)), columns);
     if (bits(precision) > bits(stored->precision)) return refuse(name, *stored, precision), Matrix{};
+    if (share_.whole == false && kind_of(name, *stored, precision) != MatrixKind::fixed) {
+      if (auto on_drive = leave(name, *stored)) return *on_drive;
+    }
     const QuantisedSize size = quantised_size(precision, rows, columns);
     char* const data = take(size.bytes);
     auto* const scale = size.scales == 0 ? nullptr : reinterpret_cast<float*>(take(size.scales * sizeof(float)));
@@ -92,6 +92,10 @@ class Builder {
     return a;
   }
 
+  // After matrix() of it.
+  std::optional<StreamedMatrix> take_streamed_embedding() { return std::move(streamed_embedding_); }
+  std::vector<StreamedMatrix> take_streamed() { return std::move(streamed_); }
+
   const std::optional<Error>& error() const { return error_; }
   std::span<const Piece> pieces() const { return pieces_; }
 
@@ -118,6 +122,26 @@ class Builder {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
+  // The matrix as it is on the drive, if it is its turn to stay there.
+  std::optional<Matrix> leave(const std::string& name, const StoredMatrix& stored) {
+    const QuantisedSize size = quantised_size(stored.precision, stored.rows, stored.columns);
+    StreamedMatrix on_drive{stored.data->file, stored.data->offset, size.bytes / stored.rows, stored.rows, name};
+    Matrix matrix{nullptr, nullptr, stored.rows, stored.columns, stored.precision};
+    if (name == embedding_name) {
+      streamed_embedding_ = std::move(on_drive);
+      return matrix;
+    }
+    if (!share_.leave(size.bytes)) return std::nullopt;
+    if (stored.scales != nullptr) {
+      auto* const scale = reinterpret_cast<float*>(take(size.scales * sizeof(float)));
+      cut_as_stored(*stored.scales, reinterpret_cast<char*>(scale));
+      matrix.scale = scale;
+    }
+    matrix.streamed = static_cast<std::uint32_t>(streamed_.size());
+    streamed_.push_back(std::move(on_drive));
+    return matrix;
+  }
+
   struct Place {
     char* data;
     float* scale;
@@ -222,6 +246,9 @@ class Builder {
   bool in_kda_ = false;
   char* base_;
   std::uint64_t capacity_, used_ = 0, bytes_ = 0;
+  StreamedShare share_;
+  std::vector<StreamedMatrix> streamed_;
+  std::optional<StreamedMatrix> streamed_embedding_;
   std::vector<FileHandle> handles_;
   std::vector<Piece> pieces_;
   std::vector<Part> parts_;        // [pieces]
@@ -302,41 +329,28 @@ LayerWeights build_layer(Builder& b, const Config& config, std::size_t layer) {
   return w;
 }
 
-std::uint64_t matrix_bytes(const std::vector<ExpectedTensor>& tensors, const TrunkPrecision& precision, bool is_kda) {
-  std::uint64_t bytes = 0;
-  // The residual projections [1, hidden] are counted too, though they become vectors: an upper bound is enough.
-  for (const auto& tensor : tensors) {
-    if (tensor.dtype != DType::bf16 || tensor.rank != 2) continue;
-    const Precision to = possible(precision.of(bits_of(tensor.name, is_kda)), tensor.shape[1]);
-    const QuantisedSize size = quantised_size(to, tensor.shape[0], tensor.shape[1]);
-    bytes += round_up(size.bytes, matrix_alignment) + round_up(size.scales * sizeof(float), matrix_alignment);
-  }
-  return bytes;
-}
-
 }  // namespace
 
-std::uint64_t trunk_bytes(const Config& config, std::size_t max_layers, const TrunkPrecision& precision) {
-  const std::size_t layers = max_layers == 0 ? config.layers : std::min(max_layers, config.layers);
-  std::uint64_t bytes = matrix_bytes(expected_globals(config), precision, false);
-  for (std::size_t layer = 0; layer < layers; ++layer) {
-    bytes += matrix_bytes(expected_layer(config, layer), precision, config.is_kda[layer]);
-  }
-  return bytes;
-}
-
 Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
-                             const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+                             const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                             const Residency& residency) {
   const Config& config = checkpoint.config();
   const std::size_t layers = max_layers == 0 ? config.layers : std::min(max_layers, config.layers);
-  const std::uint64_t capacity = trunk_bytes(config, max_layers, precision);
+  std::uint64_t capacity = trunk_bytes(config, max_layers, precision);
+  StreamedShare share;
+  if (!residency.whole) {
+    const TrunkSizes sizes = trunk_sizes(checkpoint, max_layers, precision);
+    const std::uint64_t kept = std::min(sizes.streamable, residency.streamable);
+    capacity = sizes.fixed + kept;
+    share = {.whole = false, .streamable = sizes.streamable, .streamed = sizes.streamable - kept};
+  }
   auto storage = map_storage(capacity);
   if (!storage) return storage.error();
   auto* base = static_cast<char*>(storage->get());
 
-  Builder builder(checkpoint, precision, base, capacity);
+  Builder builder(checkpoint, precision, base, capacity, share);
   Weights weights;
-  weights.embedding = builder.matrix("model.embed_tokens.weight");
+  weights.embedding = builder.matrix(embedding_name);
   weights.layers.reserve(layers);
   for (std::size_t layer = 0; layer < layers; ++layer) weights.layers.push_back(build_layer(builder, config, layer));
   weights.output_residual = builder.residual("model.output_attn_res");
@@ -349,6 +363,8 @@ Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std
   };
   auto done = for_each_piece(checkpoint.files(), builder.pieces(), threads, work, progress);
   if (!done) return done.error();
+  weights.streamed = builder.take_streamed();
+  weights.streamed_embedding = builder.take_streamed_embedding();
   weights.storage = std::move(*storage);
   weights.bytes = builder.bytes();
   return weights;

@@ -3,21 +3,26 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
 
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/checkpoint/precision.hpp"
+#include "model/checkpoint/residency.hpp"
 
 namespace k3::checkpoint {
 
 // A weight matrix [rows = outputs, columns = inputs], row-major. Points into memory that Weights owns.
 struct Matrix {
-  const void* data = nullptr;
+  static constexpr std::uint32_t resident = ~std::uint32_t{0};
+
+  const void* data = nullptr;    // nullptr: it stays on the drive
   const float* scale = nullptr;  // int8 [rows], int4 [rows, columns / 64]
   std::size_t rows = 0, columns = 0;
   Precision precision = Precision::bf16;
+  std::uint32_t streamed = resident;  // its number in Weights::streamed
 
   const std::uint16_t* bf16() const { return static_cast<const std::uint16_t*>(data); }
   const std::int8_t* int8() const { return static_cast<const std::int8_t*>(data); }
@@ -73,15 +78,16 @@ struct Weights {
   std::vector<LayerWeights> layers;
   std::shared_ptr<const void> storage;  // what the matrices point into
   std::uint64_t bytes = 0;              // resident size of the trunk
+  // In the order in which they are used; the embedding, of which single rows are, stands apart.
+  std::vector<StreamedMatrix> streamed;
+  std::optional<StreamedMatrix> streamed_embedding;
 };
-
-// Bytes the matrices of the first `max_layers` layers (0 = all) will take, about.
-std::uint64_t trunk_bytes(const Config& config, std::size_t max_layers, const TrunkPrecision& precision);
 
 // `progress(done_bytes, total_bytes)` is called now and then from the calling thread; `threads` readers share the work.
 // `max_layers` (0 = all) loads only the first layers, for --layers. A prepared matrix is taken as stored, or rounded further; more
 // bits than are stored are an error (stored_matrix.hpp tells what there is).
 Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
-                             const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress);
+                             const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                             const Residency& residency = {});
 
 }  // namespace k3::checkpoint

@@ -44,9 +44,10 @@ bool Compute::quantise_rows(const Activations& x, kernels::Order order, std::vec
                   [&](std::size_t row) { kernels.quantise(x.values() + row * columns, columns, order, &to[row * blocks], 0); });
 }
 
-// Outputs [first, first + count) of one matrix, for all rows.
-void Compute::product(const Matrix& w, std::size_t first, std::size_t count, const Activations& x, float* y) const {
-  const std::size_t columns = w.columns, rows = x.rows(), stride = w.rows;
+// Outputs [first, first + count) of one matrix, for all rows; y [rows, stride].
+void Compute::product(const Matrix& w, std::size_t first, std::size_t count, const Activations& x, float* y,
+                      std::size_t stride) const {
+  const std::size_t columns = w.columns, rows = x.rows();
   switch (w.precision) {
     case Precision::bf16: {
       const auto multiply_bf16 = exact ? kernels.matmul_bf16 : kernels.fast_bf16;
@@ -64,21 +65,58 @@ void Compute::product(const Matrix& w, std::size_t first, std::size_t count, con
 }
 
 bool Compute::multiply(std::initializer_list<Product> products, Activations& x) const {
-  std::size_t outputs = 0;
   for (const Product& product : products) {
     assert(!exact || product.w.precision == Precision::bf16);
     if (!prepare(product.w, x)) return false;
-    outputs += product.w.rows;
   }
+  // Most often all of a kind, and then no list is needed.
+  const auto on_drive = [](const Product& product) { return product.w.streamed != Matrix::resident; };
+  if (std::none_of(products.begin(), products.end(), on_drive)) return multiply_resident(products, x);
+  for (const Product& product : products) {
+    if (!(on_drive(product) ? multiply_streamed(product, x) : multiply_resident({&product, 1}, x))) return false;
+  }
+  return true;
+}
+
+bool Compute::multiply_resident(std::span<const Product> products, const Activations& x) const {
+  std::size_t outputs = 0;
+  for (const Product& product : products) outputs += product.w.rows;
   const CutPlan plan = cut_plan(outputs, x.columns(), x.rows());
-  const auto cut = [&](std::size_t matrix) { return Cut(plan, products.begin()[matrix].w.rows); };
+  const auto cut = [&](std::size_t matrix) { return Cut(plan, products[matrix].w.rows); };
   std::size_t blocks = 0;
   for (std::size_t i = 0; i < products.size(); ++i) blocks += cut(i).blocks();
   return each_block(blocks, outputs * x.columns() * x.rows(), [&](std::size_t i) {
     const CutBlock block = block_at(i, products.size(), cut);
-    const Product& at = products.begin()[block.matrix];
-    product(at.w, block.first, block.count, x, at.y);
+    const Product& at = products[block.matrix];
+    product(at.w, block.first, block.count, x, at.y, at.w.rows);
   });
+}
+
+// Block by block, as they come from the drive.
+bool Compute::multiply_streamed(const Product& whole, const Activations& x) const {
+  const Matrix& w = whole.w;
+  for (std::size_t i = 0; i < trunk->blocks(w.streamed); ++i) {
+    if (!proceed()) return false;
+    const StepTimes::Phase phase = times->phase();
+    times->enter(StepTimes::Phase::waiting);
+    const auto rows = trunk->wait(w.streamed, i);
+    times->enter(phase);
+    if (rows.has_error()) {
+      *trunk_error = rows.error();
+      return false;
+    }
+    Matrix part = w;
+    part.data = rows->data;
+    part.rows = rows->rows;
+    if (w.scale != nullptr) part.scale += rows->first * (w.precision == Precision::int4 ? w.columns / 64 : 1);
+    const Cut cut(cut_plan(part.rows, w.columns, x.rows()), part.rows);
+    const bool done = each_block(cut.blocks(), part.rows * w.columns * x.rows(), [&](std::size_t n) {
+      const CutBlock block = block_at(n, 1, [&](std::size_t) { return cut; });
+      product(part, block.first, block.count, x, whole.y + rows->first, w.rows);
+    });
+    if (!done) return false;
+  }
+  return true;
 }
 
 bool Compute::multiply_exact(const Matrix& w, Activations& x, float* y) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <span>
 
 #include "kernels/kernels.hpp"
@@ -10,7 +11,9 @@
 #include "model/compute_pool.hpp"
 #include "model/layers/activations.hpp"
 #include "model/layers/cut.hpp"
+#include "model/layers/step_times.hpp"
 #include "model/sequence/sequence.hpp"
+#include "model/trunk/trunk_stream.hpp"
 
 namespace k3::layers {
 
@@ -34,6 +37,10 @@ struct Compute {
   ComputePool& pool;
   bool exact;                   // products of float32 activations instead of rounded ones
   FunctionRef<bool()> proceed;  // a cancellation point; called on the model thread only
+  // Of matrices that stay on the drive: where they come from, and why one did not come, in which case products say false too.
+  trunk::TrunkStream* trunk = nullptr;
+  std::optional<Error>* trunk_error = nullptr;
+  StepTimes* times = nullptr;  // where waiting for them is counted
 
   // Products smaller than this (multiply-adds) are not worth waking the pool for: about 30 us of one core.
   static constexpr std::size_t inline_work = 1U << 18;
@@ -58,7 +65,10 @@ struct Compute {
  private:
   bool prepare(const checkpoint::Matrix& w, Activations& x) const;
   bool quantise_rows(const Activations& x, kernels::Order order, std::vector<kernels::Block>& to) const;
-  void product(const checkpoint::Matrix& w, std::size_t first, std::size_t count, const Activations& x, float* y) const;
+  bool multiply_resident(std::span<const Product> products, const Activations& x) const;
+  bool multiply_streamed(const Product& product, const Activations& x) const;
+  void product(const checkpoint::Matrix& w, std::size_t first, std::size_t count, const Activations& x, float* y,
+               std::size_t y_stride) const;
 };
 
 }  // namespace k3::layers

@@ -29,6 +29,7 @@ class StepTimes {
   void begin(std::size_t layers);  // a step begins: serial work of layer 0
   void layer(std::size_t layer);   // serial work of this layer
   void enter(Phase phase);
+  Phase phase() const { return phase_; }
   void read(std::uint64_t experts) { layers_[layer_].experts_read += experts; }
   void end();  // what follows until begin() is nobody's
 

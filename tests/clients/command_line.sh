@@ -48,7 +48,7 @@ expect 2 "--ids: '1x'" "$k3" generate bundled --ids 1,1x
 expect 2 "--prompt-file" "$k3" generate bundled
 expect 2 "--isa" "$k3" generate bundled --prompt x --isa mmx
 
-for flag in --dirs --mmap --vulkan --vulkan-gb --vulkan-uploads --ram-gb; do
+for flag in --dirs --mmap --vulkan --vulkan-gb --vulkan-uploads; do
   expect 2 "$flag" "$k3" serve bundled "$flag" 8
   grep -qF "not in this build" "$work/out" || { echo "FAILED  $flag is not refused by name"; failed=1; }
 done
@@ -147,7 +147,8 @@ echo "$question" >"$work/request.json"
 expect 0 '"segments":[[' bash -c "'$k3' render bundled <'$work/request.json'"
 "$k3" generate bundled --messages "$work/request.json" --temperature 0 --json >"$work/one.json" || failed=1
 expect 0 Paris cat "$work/one.json"
-for extra in "--chunk 1" "--threads 1" "--expert-gb 0" "--pipe 0" "--direct 0" "--exact --bits 16" "--expert-top-p 1"; do
+for extra in "--chunk 1" "--threads 1" "--expert-gb 0" "--ram-gb 0.32" "--latent-cache float32" \
+  "--pipe 0" "--direct 0" "--exact --bits 16" "--expert-top-p 1"; do
   # shellcheck disable=SC2086
   "$k3" generate bundled --messages "$work/request.json" --temperature 0 --json $extra >"$work/two.json" || failed=1
   same "$(sed 's/"timings".*//' "$work/one.json")" "$(sed 's/"timings".*//' "$work/two.json")" "the answer with $extra"

@@ -20,15 +20,21 @@ struct Loaded {
   checkpoint::Weights weights;
 };
 
-inline Loaded load(const std::filesystem::path& directory, const checkpoint::TrunkPrecision& precision = {}) {
+inline Loaded load(const std::filesystem::path& directory, const checkpoint::TrunkPrecision& precision = {},
+                   const checkpoint::Residency& residency = {}) {
   auto checkpoint = checkpoint::Checkpoint::open(directory).value();
-  auto weights = checkpoint::load_weights(checkpoint, 1, 0, precision, {}).value();
+  auto weights = checkpoint::load_weights(checkpoint, 1, 0, precision, {}, residency).value();
   return {std::move(checkpoint), std::move(weights)};
 }
 
 inline const Loaded& tiny() {
   static const Loaded loaded = load(K3_TEST_DATA "/tiny/model");
   return loaded;
+}
+
+// The same, of whose streamable matrices so many bytes stay in memory.
+inline Loaded tiny_with(std::uint64_t resident) {
+  return load(K3_TEST_DATA "/tiny/model", {}, {.whole = false, .streamable = resident});
 }
 
 // The same, its trunk rounded to this when loaded.
@@ -78,6 +84,8 @@ class Runner {
     context.kernels = kernels::select(options.isa);
     context.pool = &pool_;
     context.experts = stream_.get();
+    context.checkpoint = &loaded.checkpoint;
+    context.trunk.window_bytes = 1;  // two blocks
     context.exact = options.exact;
     context.clock = options.clock;
     forward_.emplace(context);

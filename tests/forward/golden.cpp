@@ -86,6 +86,29 @@ TEST_CASE("bits depend neither on chunk size, threads, slots nor instruction set
   }
 }
 
+TEST_CASE("a trunk read as it goes gives the same bits") {
+  const Golden want = golden();
+  const checkpoint::TrunkSizes sizes = checkpoint::trunk_sizes(tiny().checkpoint, 0, {});
+  REQUIRE(sizes.streamable > 0);
+  for (const bool exact : {true, false}) {
+    Runner reference(tiny(), {1, 4, "", exact, {}});
+    auto sequence = reference.sequence();
+    const auto logits = reference.feed(*sequence, want.tokens, want.tokens.size());
+    for (const std::uint64_t resident : {std::uint64_t{0}, sizes.streamable / 3, sizes.streamable}) {
+      const Loaded loaded = tiny_with(resident);
+      CHECK(loaded.weights.bytes <= sizes.fixed + resident);
+      CHECK(loaded.weights.streamed.empty() == (resident == sizes.streamable));
+      CHECK(loaded.weights.streamed_embedding.has_value());
+      for (const std::size_t chunk : {1U, 7U, 64U}) {
+        CAPTURE(exact, resident, chunk);
+        Runner runner(loaded, {2, 4, "", exact, {}});
+        auto other = runner.sequence();
+        CHECK(same_bits(runner.feed(*other, want.tokens, chunk), logits));
+      }
+    }
+  }
+}
+
 TEST_CASE("latents in bf16 stay near, and their bits depend on nothing either") {
   const Golden want = golden();
   Runner reference(tiny(), {1, 4, "", true, {}, LatentFormat::bf16});

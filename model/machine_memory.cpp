@@ -1,4 +1,4 @@
-#include "model/actor_memory.hpp"
+#include "model/machine_memory.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +9,6 @@
 namespace k3 {
 
 namespace {
-
-constexpr std::uint64_t mb = 1'000'000;
 
 // "Key: 123 kB" or "key 123" lines; the number as it stands.
 std::optional<std::uint64_t> value_of(const std::filesystem::path& file, std::string_view key) {
@@ -66,26 +64,8 @@ std::uint64_t available_memory() {
   return room;
 }
 
-std::uint64_t working_memory(const checkpoint::Config& c, std::size_t context, std::size_t chunk, LatentFormat latents) {
-  const auto kda_layers = static_cast<std::uint64_t>(std::count(c.is_kda.begin(), c.is_kda.end(), true));
-  const std::uint64_t mla_layers = c.layers - kda_layers;
-  // Two buffers a KDA layer. The MLA cache grows with use; a conversation beyond 32k tokens is planned for when somebody has one.
-  const std::uint64_t kda = 2 * kda_layers * (c.kda_width() * c.kda_head_dim + 9 * c.kda_width()) * sizeof(float);
-  const std::uint64_t mla = mla_layers * std::min<std::uint64_t>(context, 32768) * c.mla_cache_width() * latent_bytes(latents);
-  // A row: the residual stream with its snapshots and temporaries, five projections of attention, the experts' sums, dense or
-  // shared inner.
-  const std::uint64_t blocks = c.layers / std::max<std::size_t>(1, c.block_size) + 1;
-  const std::uint64_t attention =
-      std::max(5 * c.kda_width(), c.mla_heads * (2 * c.nope_dim + 2 * c.rope_dim + 3 * c.v_dim + c.kv_rank));
-  const std::uint64_t row =
-      (c.hidden * (blocks + 6) + attention + 8 * c.latent + 3 * std::max(c.dense_inner, c.shared_inner())) * sizeof(float);
-  return live_sequences * (kda + mla) + chunk * row + 256 * mb;
-}
-
-std::uint64_t expert_budget(std::uint64_t available, std::uint64_t trunk, std::uint64_t working) {
-  // One part in sixteen stays free: MemAvailable is an estimate, and other programs live here too.
-  const std::uint64_t taken = trunk + working + available / 16;
-  return available - std::min(available, taken);
+std::uint64_t own_memory() {
+  return 1024 * (value_of("/proc/self/status", "RssAnon:").value_or(0) + value_of("/proc/self/status", "RssShmem:").value_or(0));
 }
 
 }  // namespace k3
