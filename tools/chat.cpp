@@ -183,7 +183,8 @@ void add_chat(CLI::App& app, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("chat", "a conversation in the terminal");
   add_engine_flags(*command, flags->engine);
   command->add_option("--system", flags->system, "instructions that stand before the conversation");
-  command->add_option("--once", flags->once, "answer this and end; the exit code tells whether it worked");
+  const CLI::Option* once =
+      command->add_option("--once", flags->once, "answer this and end; the exit code tells whether it worked");
   command->add_option("--max-tokens", flags->max_tokens, "the most tokens of one answer, thinking included; default: no limit")
       ->check(whole_number(1, 1U << 20));
   add_think_flag(*command, flags->think);
@@ -194,7 +195,10 @@ void add_chat(CLI::App& app, Chosen& chosen) {
       "  k3 chat bundled --temperature 0\n"
       "  k3 chat bundled --once 'What is the capital of France?' --temperature 0\n"
       "  printf 'My dog is called Rex.\\nWhat is my dog called?\\n' | k3 chat bundled --temperature 0");
-  command->callback([flags, &chosen] { chosen = [flags] { return chat(*flags); }; });
+  command->callback([flags, once, &chosen] {
+    if (once->count() != 0 && flags->once.empty()) throw usage_error("--once: there is nothing to answer");
+    chosen = [flags] { return chat(*flags); };
+  });
 }
 
 }  // namespace k3::cli

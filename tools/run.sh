@@ -16,7 +16,7 @@ if [[ $# -gt 0 && "$1" != -* ]]; then
   shift
 fi
 
-# What will be printed has to match what the server listens on: the last --host and --port win, as they do for the server.
+# What will be printed has to match what the server listens on.
 host=127.0.0.1
 port=8080
 arguments=("$@")

@@ -187,6 +187,7 @@ done
 first="$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')"
 same "$first" "$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')" "the same seed"
 
+expect 2 'nothing to answer' "$k3" chat bundled --once ''
 expect 0 Paris "$k3" chat bundled --once 'What is the capital of France?' --temperature 0
 same "$("$k3" chat bundled --once 'What is the capital of France?' --temperature 0 2>/dev/null)" \
   "$(echo 'What is the capital of France?' | "$k3" chat bundled --temperature 0 2>/dev/null)" "a piped message"
