@@ -24,7 +24,7 @@ struct ModelOptions {
   unsigned threads = 0;         // 0: all the process may use
   std::string isa;              // empty or "auto": the best this machine has
   std::size_t max_context = 0;  // 0: the model's own limit
-  std::size_t chunk = 512;      // prompt rows per step, at most
+  std::size_t chunk = 0;        // prompt rows per step, at most; 0: what memory allows
   std::size_t queue_capacity = 16;
   std::size_t layers = 0;  // 0: all
   WeightBits bits;

@@ -54,7 +54,6 @@ Error bad_option(std::string message, std::string expected, std::string got) {
 }
 
 Result<void> check(const ModelOptions& options) {
-  if (options.chunk == 0) return bad_option("chunk", "at least 1", "0");
   if (options.queue_capacity == 0) return bad_option("queue capacity", "at least 1", "0");
   if (!(options.expert_top_p > 0 && options.expert_top_p <= 1)) {
     return bad_option("expert top-p", "more than 0, at most 1", fmt::format("{}", options.expert_top_p));

@@ -21,18 +21,27 @@ struct Ease {
   std::uint64_t window, experts;
 };
 
+std::size_t usual_chunk(const checkpoint::Config& config, const MemoryRequest& r) {
+  if (r.chunk != 0) return r.chunk;
+  if (r.budget == 0) return most_chunk;
+  const std::uint64_t row = working_memory(config, r.context, 1, r.latents, 0) - working_memory(config, r.context, 0, r.latents, 0);
+  std::size_t chunk = most_chunk;
+  while (chunk > least_chunk && chunk * row > r.budget / 10) chunk /= 2;
+  return chunk;
+}
+
 // From comfortable to the least. A smaller chunk makes prompts slower, one conversation fewer makes side requests start from
 // nothing; both are better than no answer.
-std::vector<Ease> eases(const MemoryRequest& r) {
+std::vector<Ease> eases(const checkpoint::Config& config, const MemoryRequest& r) {
   const std::uint64_t layer = std::min(r.experts_per_token, r.experts) * r.expert_bytes;
   const std::uint64_t least_window = 2 * r.trunk_slot_bytes, window = std::max(least_window, comfortable_window);
-  std::vector<Ease> out{{most_live_sequences, r.chunk, window, layer}, {1, r.chunk, window, layer}};
-  std::size_t chunk = r.chunk;
+  std::size_t chunk = usual_chunk(config, r);
+  std::vector<Ease> out{{most_live_sequences, chunk, window, layer}, {1, chunk, window, layer}};
   while (chunk > least_chunk) {
     chunk = std::max(least_chunk, chunk / 2);
     out.push_back({1, chunk, window, layer});
   }
-  out.push_back({1, std::min(r.chunk, least_chunk), least_window, r.expert_bytes});
+  out.push_back({1, std::min(chunk, least_chunk), least_window, r.expert_bytes});
   return out;
 }
 
@@ -89,7 +98,7 @@ std::string MemoryPlan::describe() const {
 }
 
 Result<MemoryPlan> plan_memory(const checkpoint::Config& config, const MemoryRequest& r) {
-  const std::vector<Ease> tries = eases(r);
+  const std::vector<Ease> tries = eases(config, r);
   for (const Ease& ease : tries) {
     if (auto plan = divide(config, r, ease)) return *plan;
   }

@@ -204,10 +204,9 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->check(check_above_zero_to_one())
       ->envname("K3_TOPP")
       ->group(engine_group);
-  command.add_option("--chunk", flags.chunk, "prompt tokens per step, at most")
-      ->check(whole_number(1, 4096))
+  command.add_option("--chunk", flags.chunk, "prompt tokens per step, at most; default: what memory allows, up to 4096")
+      ->check(whole_number(1, most_chunk))
       ->envname("K3_CHUNK")
-      ->capture_default_str()
       ->group(engine_group);
   command.add_option("--max-context", flags.max_context, "tokens a conversation may have; default: the model's own limit")
       ->check(whole_number(1, 1U << 20))

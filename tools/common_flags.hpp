@@ -7,6 +7,7 @@
 #include <string>
 
 #include "model/actor.hpp"
+#include "model/memory_plan.hpp"
 #include "tools/command.hpp"
 
 namespace k3::cli {
@@ -18,7 +19,7 @@ struct EngineFlags {
   std::string latent_cache = "float32";
   bool exact = false;
   unsigned threads = 0;
-  std::size_t chunk = 512;
+  std::size_t chunk = 0;
   std::size_t max_context = 0;
   std::size_t layers = 0;
   float expert_top_p = 1.0F;

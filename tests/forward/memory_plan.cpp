@@ -84,6 +84,23 @@ TEST_CASE("states and activations come first, then the trunk, then experts") {
   CHECK(plan.live_sequences == 1);
 }
 
+TEST_CASE("steps are as large as a tenth of memory allows, unless told") {
+  Released model;
+  model.request.chunk = 0;
+  std::size_t before = 0;
+  for (const std::uint64_t budget : {8 * gb, 16 * gb, 32 * gb, 64 * gb, 256 * gb}) {
+    model.request.budget = budget;
+    const auto plan = plan_memory(model.config, model.request).value();
+    CHECK(plan.chunk >= before);
+    const auto none = working_memory(model.config, model.request.context, 0, {}, plan.live_sequences);
+    CHECK(plan.working - none <= budget / 10);
+    before = plan.chunk;
+  }
+  CHECK(before == most_chunk);
+  model.request.budget = 0;
+  CHECK(plan_memory(model.config, model.request)->chunk == most_chunk);
+}
+
 TEST_CASE("what is too little is refused with the sum") {
   Released model;
   model.request.budget = 2 * gb;
