@@ -47,12 +47,6 @@ std::vector<std::string> arguments_of(int count, char** values) {
   return out;
 }
 
-void add_not_built(CLI::App& app, const std::string& name, const std::string& what) {
-  CLI::App* command = app.add_subcommand(name, what + " (not in this build yet)");
-  command->allow_extras();
-  command->parse_complete_callback([name] { throw usage_error("`k3 " + name + "` is not in this build yet"); });
-}
-
 void describe(CLI::App& app) {
   app.set_version_flag("--version", std::string("k3 ") + K3_VERSION);
   app.require_subcommand(1);
@@ -95,6 +89,7 @@ void add_commands(CLI::App& app, Chosen& chosen) {
   add_generate(app, chosen);
   add_doctor(app, chosen);
   add_verify(app, chosen);
+  add_repack(app, chosen);
   add_logits(app, chosen);
   add_tokenize(app, chosen);
   add_detokenize(app, chosen);
@@ -102,7 +97,6 @@ void add_commands(CLI::App& app, Chosen& chosen) {
   add_parse(app, chosen);
   add_synth(app, chosen);
   add_bench(app, chosen);
-  add_not_built(app, "repack", "write a prepared container");
 }
 
 // What a command printed may still be on its way; where it cannot be written, the command has failed.

@@ -1,27 +1,47 @@
 #include "tools/session.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <optional>
 
 namespace k3::cli {
 
+namespace {
+
+// Whoever waits longer than this wants to know for how long.
+constexpr std::chrono::seconds patience(2);
+
+// "3.2 of 112.9 GB, 2 min left", at the speed so far.
+std::string progress_text(std::uint64_t done, std::uint64_t total, double seconds) {
+  std::string text = fmt::format("{:.1f} of {:.1f} GB", static_cast<double>(done) / 1e9, static_cast<double>(total) / 1e9);
+  if (done == 0 || done >= total) return text;
+  const double left = seconds * static_cast<double>(total - done) / static_cast<double>(done);
+  return text + (left < 100 ? fmt::format(", {:.0f} s left", left) : fmt::format(", {:.0f} min left", left / 60));
+}
+
+}  // namespace
+
 std::function<void(std::uint64_t, std::uint64_t)> show_progress(std::string what) {
+  using Clock = std::chrono::steady_clock;
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  return [what = std::move(what), terminal, tenths = std::uint64_t{0}](std::uint64_t done, std::uint64_t total) mutable {
-    // Little is done before anyone could read how far it is.
-    if (total < 1'000'000'000) return;
-    const double gigabytes = 1e9;
+  // The clock starts with the first call, not when the run is prepared.
+  return [what = std::move(what), terminal, tenths = std::uint64_t{0}, told = false, begin = std::optional<Clock::time_point>()](
+             std::uint64_t done, std::uint64_t total) mutable {
+    const auto now = Clock::now();
+    if (!begin) begin = now;
+    if (total == 0 || (now - *begin < patience && !told)) return;
+    const std::string text = progress_text(done, total, std::chrono::duration<double>(now - *begin).count());
     if (terminal) {
-      const char* end = done < total ? "" : "\n";
-      std::fprintf(stderr, "\r\033[K%s %.1f of %.1f GB%s", what.c_str(), static_cast<double>(done) / gigabytes,
-                   static_cast<double>(total) / gigabytes, end);
+      std::fprintf(stderr, "\r\033[K%s %s%s", what.c_str(), text.c_str(), done < total ? "" : "\n");
       std::fflush(stderr);
-    } else if (done * 10 / total > tenths) {
+    } else if (done * 10 / total > tenths || !told) {
       tenths = done * 10 / total;
-      std::fprintf(stderr, "%s %.1f of %.1f GB\n", what.c_str(), static_cast<double>(done) / gigabytes,
-                   static_cast<double>(total) / gigabytes);
+      std::fprintf(stderr, "%s %s\n", what.c_str(), text.c_str());
     }
+    told = true;
   };
 }
 

@@ -20,7 +20,8 @@ struct Session {
 
 // Loads both; how far it is shows on stderr where that is a terminal.
 Result<Session> open_session(const EngineFlags& flags);
-// For progress of bytes: "loading 3.2 of 112.9 GB" on stderr; on a terminal one line that changes, else a line each tenth.
+// For progress of bytes, after two seconds: "loading 3.2 of 112.9 GB, 40 s left" on stderr; on a terminal one line that changes,
+// else a line each tenth.
 std::function<void(std::uint64_t, std::uint64_t)> show_progress(std::string what);
 
 // Think as the flag says; an empty flag leaves the request as it is.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/checkpoint/file_io.hpp"
+#include "model/checkpoint/header_text.hpp"
 #include "model/checkpoint/safetensors.hpp"
 #include "model/checkpoint/synth_files.hpp"
 #include "model/checkpoint/synth_random.hpp"
@@ -106,30 +107,11 @@ class Synthesizer {
     return done ? file->close(written_.back().string()) : done;
   }
 
-  static std::string header(const Shard& shard) {
-    std::string text;
-    json::Writer out(text);
-    out.begin_object();
-    std::uint64_t offset = 0;
-    for (const auto& tensor : shard.tensors) {
-      out.key(tensor.name).begin_object().key("dtype").string(dtype_name(tensor.dtype)).key("shape").begin_array();
-      for (std::size_t i = 0; i < tensor.rank; ++i) out.integer(static_cast<std::int64_t>(tensor.shape[i]));
-      out.end_array().key("data_offsets").begin_array().integer(static_cast<std::int64_t>(offset));
-      offset += tensor.bytes();
-      out.integer(static_cast<std::int64_t>(offset)).end_array().end_object();
-    }
-    out.end_object();
-    text.resize((text.size() + 7) / 8 * 8, ' ');  // data starts on a multiple of 8
-    return text;
-  }
-
   Result<void> write_shard(const Shard& shard) {
     auto file = create(shard.file);
     if (!file) return file.error();
-    const std::string name = written_.back().string(), text = header(shard);
-    const std::uint64_t length = text.size();
-    auto done = file->write(&length, sizeof length, name);
-    if (done) done = file->write(text.data(), text.size(), name);
+    const std::string name = written_.back().string(), text = header_text(shard.tensors, {}, 8);
+    auto done = file->write(text.data(), text.size(), name);
     for (const auto& tensor : shard.tensors) {
       if (done) done = write_tensor(tensor, *file, name);
     }
