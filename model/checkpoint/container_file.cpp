@@ -124,7 +124,8 @@ Result<void> ContainerFile::compare(ContainerBytes& source, const Advance& progr
     if (std::memcmp(buffer.data(), block.data(), block.size()) == 0) return {};
     const auto differs = std::mismatch(block.begin(), block.end(), buffer.begin()).first - block.begin();
     return Error{.code = ErrorCode::corrupt,
-                 .message = "tensor " + shard_.tensors[tensor].name + " is not what was written",
+                 .message = "tensor " + shard_.tensors[tensor].name +
+                            " is not what was written; remove this shard and run `k3 repack` again",
                  .file = path_.string(),
                  .offset = static_cast<std::int64_t>(begin + at) + differs};
   });

@@ -94,7 +94,8 @@ class ShardBuilder {
   ContainerShard& shard_;
 };
 
-bool is_matrix(const ExpectedTensor& tensor) { return tensor.dtype == DType::bf16 && tensor.rank == 2; }
+// The projections of attention residuals are vectors that were released as matrices of one row.
+bool is_matrix(const ExpectedTensor& tensor) { return tensor.dtype == DType::bf16 && tensor.rank == 2 && tensor.shape[0] > 1; }
 
 }  // namespace
 

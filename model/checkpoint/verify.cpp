@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <mutex>
+#include <optional>
 
+#include "model/checkpoint/checksum.hpp"
+#include "model/checkpoint/container_file.hpp"
 #include "model/checkpoint/pieces.hpp"
 #include "model/checkpoint/safetensors.hpp"
 #include "model/checkpoint/tensor_list.hpp"
@@ -15,6 +20,7 @@ namespace {
 
 constexpr std::size_t max_findings = 1000;
 
+// packed: whatever the bytes, they are valid codes.
 enum class Content : std::uint8_t { packed, scale, bf16, f32 };
 
 // A tensor under inspection. Names of experts are made only when something is wrong: there are half a million.
@@ -22,7 +28,8 @@ struct Subject {
   const Tensor* tensor = nullptr;
   Content content = Content::packed;
   std::uint32_t layer = 0, expert = 0, part = 0;
-  const ExpectedTensor* named = nullptr;  // nullptr: a part of an expert
+  const std::string* named = nullptr;       // nullptr: a part of an expert
+  std::optional<std::uint64_t> checksum{};  // what its bytes should have
 };
 
 struct Scan {
@@ -53,15 +60,8 @@ class Verifier {
       : checkpoint_(checkpoint), config_(checkpoint.config()), parts_(expected_expert(config_)), report_(report) {}
 
   void collect() {
-    named_ = expected_globals(config_);
-    for (std::size_t layer = 0; layer < config_.layers; ++layer) {
-      for (auto& tensor : expected_layer(config_, layer)) named_.push_back(std::move(tensor));
-    }
-    for (const auto& tensor : named_) {
-      subjects_.push_back({.tensor = checkpoint_.find(tensor.name),
-                           .content = tensor.dtype == DType::f32 ? Content::f32 : Content::bf16,
-                           .named = &tensor});
-    }
+    add_named(expected_globals(config_));
+    for (std::size_t layer = 0; layer < config_.layers; ++layer) add_named(expected_layer(config_, layer));
     for (std::size_t layer = config_.dense_layers; layer < config_.layers; ++layer) {
       for (std::size_t expert = 0; expert < config_.experts; ++expert) {
         for (std::uint32_t part = 0; part < 6; ++part) {
@@ -78,8 +78,15 @@ class Verifier {
   }
 
   void read_all(unsigned threads, const Progress& progress) {
+    collect_checksums();
     std::vector<Piece> pieces;
-    for (std::size_t i = 0; i < subjects_.size(); ++i) append_pieces(pieces, *subjects_[i].tensor, i);
+    for (std::size_t i = 0; i < subjects_.size(); ++i) {
+      const std::size_t first = pieces.size();
+      append_pieces(pieces, *subjects_[i].tensor, 0);
+      for (std::size_t k = first; k < pieces.size(); ++k) pieces[k].tag = k;
+      subject_of_.resize(pieces.size(), i);
+    }
+    checksums_.resize(pieces.size());
     // In the order of the drive.
     std::sort(pieces.begin(), pieces.end(),
               [](const Piece& a, const Piece& b) { return a.file != b.file ? a.file < b.file : a.offset < b.offset; });
@@ -87,7 +94,8 @@ class Verifier {
       return inspect(piece, file, name);
     };
     const auto done = for_each_piece(checkpoint_.files(), pieces, threads, work, progress);
-    if (!done) add(done.error());
+    if (!done) return add(done.error());
+    compare_checksums();
   }
 
   void sort_findings() {
@@ -96,6 +104,63 @@ class Verifier {
   }
 
  private:
+  void add_named(const std::vector<ExpectedTensor>& tensors) {
+    for (const auto& tensor : tensors) {
+      const Tensor* found = checkpoint_.find(tensor.name);
+      const bool rounded = found->dtype == DType::u8;
+      add_named(tensor.name, found, rounded ? Content::packed : tensor.dtype == DType::f32 ? Content::f32 : Content::bf16);
+      if (const auto scales = tensor.name + scales_ending; rounded) add_named(scales, checkpoint_.find(scales), Content::f32);
+    }
+  }
+
+  void add_named(const std::string& name, const Tensor* tensor, Content content) {
+    names_.push_back(name);
+    subjects_.push_back({.tensor = tensor, .content = content, .named = &names_.back()});
+  }
+
+  // From the shards' headers. Where some carry them, one that does not was replaced or damaged.
+  void collect_checksums() {
+    std::vector<std::map<std::uint64_t, std::uint64_t>> by_offset(checkpoint_.files().size());
+    std::size_t without = 0;
+    for (std::size_t file = 0; file < by_offset.size(); ++file) {
+      const auto header = read_header(checkpoint_.files()[file].path);
+      if (!header) return add(header.error());
+      const auto checksums = checksums_in(*header);
+      for (std::size_t i = 0; i < checksums.size(); ++i) by_offset[file][header->tensors[i].tensor.offset] = checksums[i];
+      without += checksums.empty();
+    }
+    if (without == by_offset.size()) return;
+    for (std::size_t file = 0; file < by_offset.size(); ++file) {
+      if (!by_offset[file].empty()) continue;
+      add(Error{.code = ErrorCode::corrupt,
+                .message = "this shard carries no checksums though others of the container do",
+                .file = checkpoint_.files()[file].path.string()});
+    }
+    for (Subject& subject : subjects_) {
+      const auto& checksums = by_offset[subject.tensor->file];
+      if (const auto found = checksums.find(subject.tensor->offset); found != checksums.end()) subject.checksum = found->second;
+    }
+  }
+
+  // Pieces of a subject lie side by side in checksums_, in the order of their bytes.
+  void compare_checksums() {
+    for (std::size_t first = 0, end = 0; first < subject_of_.size(); first = end) {
+      while (end < subject_of_.size() && subject_of_[end] == subject_of_[first]) ++end;
+      const Subject& subject = subjects_[subject_of_[first]];
+      if (!subject.checksum) continue;
+      ++report_.compared;
+      const std::uint64_t got = tensor_checksum(std::span(checksums_).subspan(first, end - first));
+      if (got == *subject.checksum) continue;
+      add(Error{.code = ErrorCode::corrupt,
+                .message =
+                    fmt::format("tensor {} is not what was written; remove this shard and run `k3 repack` again", name_of(subject)),
+                .file = checkpoint_.files()[subject.tensor->file].path.string(),
+                .offset = static_cast<std::int64_t>(subject.tensor->offset),
+                .expected = fmt::format("bytes of checksum {:016x}", *subject.checksum),
+                .got = fmt::format("{:016x}", got)});
+    }
+  }
+
   Result<void> inspect(const Piece& piece, const FileHandle& file, const std::string& name) {
     thread_local std::vector<char> buffer;
     buffer.resize(std::max<std::uint64_t>(buffer.size(), piece.bytes));
@@ -104,11 +169,12 @@ class Verifier {
       add(done.error());
       return {};
     }
-    const Subject& subject = subjects_[piece.tag];
+    const Subject& subject = subjects_[subject_of_[piece.tag]];
+    if (subject.checksum) checksums_[piece.tag] = xxh64(buffer.data(), piece.bytes);
     Scan found;
     switch (subject.content) {
       case Content::packed:
-        break;  // every byte is two valid codes
+        break;
       case Content::scale:
         found = scan<std::uint8_t>(buffer, piece.bytes, 0xff);
         break;
@@ -134,8 +200,7 @@ class Verifier {
   }
 
   std::string name_of(const Subject& subject) const {
-    return subject.named != nullptr ? subject.named->name
-                                    : expert_prefix(subject.layer, subject.expert) + parts_[subject.part].name;
+    return subject.named != nullptr ? *subject.named : expert_prefix(subject.layer, subject.expert) + parts_[subject.part].name;
   }
 
   void add(Error finding) {
@@ -151,8 +216,10 @@ class Verifier {
   const Config& config_;
   std::array<ExpectedTensor, 6> parts_;
   VerifyReport& report_;
-  std::vector<ExpectedTensor> named_;
+  std::deque<std::string> names_;
   std::vector<Subject> subjects_;
+  std::vector<std::size_t> subject_of_;   // [pieces]
+  std::vector<std::uint64_t> checksums_;  // [pieces], each written by the thread that read it
   std::mutex mutex_;
 };
 
