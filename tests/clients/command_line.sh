@@ -29,9 +29,10 @@ same() {
 }
 
 expect 0 "Examples" "$k3" --help
-for command in serve chat generate logits tokenize detokenize render parse verify synth doctor bench; do expect 0 "$command" "$k3" "$command" --help; done
+for command in serve chat generate logits tokenize detokenize render parse verify repack synth doctor bench; do expect 0 "$command" "$k3" "$command" --help; done
 expect 2 "there is no command 'sing'" "$k3" sing
-expect 2 "not in this build" "$k3" repack a b --bits 8
+expect 2 "--bits: '5' is not one of" "$k3" repack a b --bits 5
+expect 1 "MODEL is no directory" "$k3" repack /nowhere/at/all "$work/never"
 expect 2 "MODEL" "$k3" tokenize
 expect 2 "--chunk: 'many' is not a whole number" "$k3" generate bundled --prompt x --chunk many
 expect 2 "--seed" "$k3" generate bundled --prompt x --seed 99999999999999999999999

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# repack.sh K3 [MODEL...]: containers of the bundled and the tiny model (or of the models named): the answers of the original at the same bits,
+# the same bytes after kills at random moments, and a flipped byte that verify finds. K3_KILLS sets the kills a model.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+k3="$1"
+shift
+models=("$@")
+[[ "${#models[@]}" -gt 0 ]] || models=(tools/mini/model tests/data/tiny/model)
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+failed=0
+ids=1,2,3,5,8,13,21,34,55,89,144,233
+
+fail() {
+  echo "FAILED  $1"
+  failed=1
+}
+digest() { (cd "$1" && sha256sum -- * | sha256sum); }
+# expect CODE WORD COMMAND...
+expect() {
+  local want="$1" word="$2" code=0
+  shift 2
+  "$@" >"$work/out" 2>&1 </dev/null || code=$?
+  if [[ "$code" -ne "$want" ]] || ! grep -qF -- "$word" "$work/out"; then
+    fail "$*: exit $code, expected $want and '$word' in: $(head -c 600 "$work/out")"
+  fi
+}
+# answers MODEL OUT FLAGS...: logits of a prompt, and what greedy decoding makes of it.
+answers() {
+  local model="$1" out="$2"
+  shift 2
+  "$k3" logits "$model" --ids "$ids" --out "$out.logits" "$@" &&
+    "$k3" generate "$model" --ids "$ids" --temperature 0 --max-tokens 12 --json "$@" |
+    sed 's/.*"ids":\(\[[0-9,]*\]\),"text.*/\1/' >"$out.ids"
+}
+# same_answers MODEL CONTAINER FLAGS...: the original at FLAGS, the container as it is.
+same_answers() {
+  local model="$1" container="$2"
+  shift 2
+  answers "$model" "$work/original" "$@" && answers "$container" "$work/prepared" || fail "no answer of $model or its container"
+  cmp -s "$work/original.logits" "$work/prepared.logits" || fail "$model at $*: logits differ from its container's"
+  grep -q '^\[' "$work/original.ids" && cmp -s "$work/original.ids" "$work/prepared.ids" || fail "$model at $*: other ids"
+}
+
+# Kills `repack MODEL DST` at random moments of the time a whole run takes, every third time as a terminal would, then lets it finish.
+killed() {
+  local model="$1" whole="$2" out="$3" begun ended
+  begun="$(date +%s%N)"
+  "$k3" repack "$model" "$work/timed" >/dev/null || fail "repack $model"
+  ended="$(date +%s%N)"
+  rm -rf "$work/timed"
+  local signal count=0
+  for ((i = 0; i < ${K3_KILLS:-10}; i++)); do
+    signal=KILL
+    ((i % 3 == 2)) && signal=INT
+    # Of what is still to do, so that all of them hit: a fraction of the whole run's time, in microseconds.
+    local delay=$(((ended - begun) / 1000 * (RANDOM % 1000) / 1000 / 2))
+    "$k3" repack "$model" "$out" >"$work/out" 2>&1 &
+    local process=$!
+    sleep "$((delay / 1000000)).$(printf '%06d' $((delay % 1000000)))"
+    kill -s "$signal" "$process" 2>/dev/null && count=$((count + 1))
+    wait "$process" 2>/dev/null
+  done
+  [[ "$count" -gt 0 ]] || fail "$model: no kill came in time"
+  expect 0 "complete" "$k3" repack "$model" "$out" --verify-full
+  # A partial file belongs to a shard that was then made; none may be left.
+  compgen -G "$out/*.partial" >/dev/null && fail "$model: partial files are left: $(ls "$out")"
+  [[ "$(digest "$out")" == "$(digest "$whole")" ]] || fail "$model: after $count kills the container differs"
+  echo "ok      $model: $count kills, then the same bytes"
+}
+
+flipped() { # a byte in the middle of a shard's last tensors
+  local container="$1" victim
+  victim="$(cd "$container" && ls model-*.safetensors | sed -n 2p)"
+  local at=$(($(stat -c %s "$container/$victim") - 40))
+  local byte
+  byte="$(od -An -tu1 -j "$at" -N 1 "$container/$victim")"
+  printf "\\x$(printf '%02x' $((byte ^ 4)))" | dd of="$container/$victim" bs=1 seek="$at" conv=notrunc status=none
+  expect 1 "$victim" "$k3" verify "$container" --full
+  grep -q "tensor model\.layers\.1\." "$work/out" || fail "the tensor is not named: $(cat "$work/out")"
+  echo "ok      $(tail -n 1 "$work/out" | cut -c1-150)"
+  rm "$container/$victim"
+  expect 0 "1 shards written" "$k3" repack "$2" "$container"
+  expect 0 "clean" "$k3" verify "$container" --full
+}
+
+for model in "${models[@]}"; do
+  expect 0 "complete" "$k3" repack "$model" "$work/int8" --verify-full
+  expect 0 "held against their checksums" "$k3" verify "$work/int8" --full
+  same_answers "$model" "$work/int8" --bits 8
+  expect 0 "complete" "$k3" repack "$model" "$work/int4" --bits 4 --mla-bits 4 --head-bits 8
+  same_answers "$model" "$work/int4" --bits 4 --mla-bits 4 --head-bits 8
+  expect 0 "complete" "$k3" repack "$model" "$work/released" --bits 16
+  same_answers "$model" "$work/released" --bits 16
+  echo "ok      $model: the answers of the original in 8, 4 and 16 bits"
+
+  answers "$work/int8" "$work/downcast" --bits 4 || fail "an int8 container at --bits 4"
+  expect 1 "at most 8 bits" "$k3" generate "$work/int8" --ids 1 --bits 16
+  expect 1 "at most 4 bits" "$k3" generate "$work/int4" --ids 1 --bits 8
+  expect 1 "rounded already" "$k3" generate "$work/int8" --ids 1 --exact
+  expect 1 "other bits" "$k3" repack "$model" "$work/int8" --bits 4
+  expect 1 "over its source" "$k3" repack "$work/int8" "$work/int8"
+  expect 2 "--bits: '5'" "$k3" repack "$model" "$work/never" --bits 5
+  expect 2 "--shards" "$k3" repack "$model" "$work/never" --shards 5-2
+  expect 0 "the index follows" "$k3" repack "$model" "$work/apart" --shards 2-3
+  expect 0 "complete" "$k3" repack "$model" "$work/apart"
+  [[ "$(digest "$work/apart")" == "$(digest "$work/int8")" ]] || fail "$model: shards made apart differ"
+  expect 0 "trunk" "$k3" doctor "$work/int8" --seconds 0.1
+
+  killed "$model" "$work/int8" "$work/killed"
+  flipped "$work/killed" "$model"
+  rm -rf "${work:?}"/*
+done
+exit "$failed"
