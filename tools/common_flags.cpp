@@ -153,8 +153,9 @@ namespace {
 // In how many bits numbers are kept and multiplied.
 void add_precision_flags(CLI::App& command, EngineFlags& flags) {
   command
-      .add_option("--bits", flags.bits,
-                  "of the weights that are not experts; auto: 16, as stored, if that fits into memory, else 8")
+      .add_option(
+          "--bits", flags.bits,
+          "of the weights that are not experts; auto: as stored in a prepared container, else 16 if that fits into memory, else 8")
       ->check(check_bits())
       ->envname("K3_BITS")
       ->capture_default_str()

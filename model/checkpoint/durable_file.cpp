@@ -36,11 +36,12 @@ bool same_file(int fd, const std::filesystem::path& path) {
          opened.st_dev == named.st_dev;
 }
 
-Result<FileHandle> open_locked(const std::filesystem::path& path) {
+Result<FileHandle> open_locked(const std::filesystem::path& path, bool wait) {
   while (true) {
     FileHandle file(open_retrying(path, O_WRONLY | O_CREAT));
     if (file.fd() < 0) return system_error("cannot create", path);
-    if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
+    if (::flock(file.fd(), LOCK_EX | (wait ? 0 : LOCK_NB)) != 0) {
+      if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return system_error("cannot lock", path);
       return Error{.code = ErrorCode::overloaded, .message = "another process is writing this file", .file = path.string()};
     }
@@ -62,8 +63,8 @@ Result<void> sync_directory(const std::filesystem::path& path) {
 
 std::filesystem::path DurableFile::partial(const std::filesystem::path& path) { return path.string() + ".partial"; }
 
-Result<DurableFile> DurableFile::create(const std::filesystem::path& path) {
-  auto file = open_locked(partial(path));
+Result<DurableFile> DurableFile::create(const std::filesystem::path& path, Contention contention) {
+  auto file = open_locked(partial(path), contention == Contention::wait);
   if (!file) return file.error();
   return DurableFile(std::move(*file), path);
 }
@@ -111,7 +112,7 @@ Result<void> DurableFile::commit() {
 }
 
 Result<void> write_durably(const std::filesystem::path& path, std::string_view text) {
-  auto file = DurableFile::create(path);
+  auto file = DurableFile::create(path, DurableFile::Contention::wait);
   if (!file) return file.error();
   auto done = file->write(text.data(), text.size());
   return done ? file->commit() : done;

@@ -12,7 +12,8 @@ namespace k3::checkpoint {
 // attempt.
 class DurableFile {
  public:
-  static Result<DurableFile> create(const std::filesystem::path& path);
+  enum class Contention { refuse, wait };
+  static Result<DurableFile> create(const std::filesystem::path& path, Contention contention = Contention::refuse);
   static std::filesystem::path partial(const std::filesystem::path& path);
   DurableFile(DurableFile&& other) noexcept;
   DurableFile& operator=(DurableFile&&) = delete;
@@ -33,6 +34,7 @@ class DurableFile {
   std::uint64_t written_ = 0, handed_over_ = 0;
 };
 
+// A small file; two processes that write the same one do so one after the other.
 Result<void> write_durably(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace k3::checkpoint

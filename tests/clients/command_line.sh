@@ -29,7 +29,9 @@ same() {
 }
 
 expect 0 "Examples" "$k3" --help
-for command in serve chat generate logits tokenize detokenize render parse verify repack synth doctor bench; do expect 0 "$command" "$k3" "$command" --help; done
+for command in serve chat generate logits tokenize detokenize render parse verify repack synth doctor bench; do
+  expect 0 "$command" "$k3" "$command" --help
+done
 expect 2 "there is no command 'sing'" "$k3" sing
 expect 2 "--bits: '5' is not one of" "$k3" repack a b --bits 5
 expect 1 "MODEL is no directory" "$k3" repack /nowhere/at/all "$work/never"
