@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <numeric>
 #include <unordered_map>
 
@@ -57,12 +58,12 @@ class IndexBuilder {
     std::sort(index_.others.begin(), index_.others.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     const auto other = std::adjacent_find(index_.others.begin(), index_.others.end(),
                                           [](const auto& a, const auto& b) { return a.name == b.name; });
-    if (other != index_.others.end()) return corrupt("tensor " + other->name + " occurs twice in the index");
+    if (other != index_.others.end()) return twice("tensor " + other->name, other->shard, std::next(other)->shard);
     const auto expert = std::adjacent_find(index_.experts.begin(), index_.experts.end(),
                                            [](const auto& a, const auto& b) { return a.part == b.part; });
     if (expert != index_.experts.end()) {
-      return corrupt("a part of expert " + std::to_string(expert->part.expert) + " of layer " + std::to_string(expert->part.layer) +
-                     " occurs twice in the index");
+      return twice("a part of expert " + std::to_string(expert->part.expert) + " of layer " + std::to_string(expert->part.layer),
+                   expert->shard, std::next(expert)->shard);
     }
     return std::move(index_);
   }
@@ -72,6 +73,10 @@ class IndexBuilder {
   }
 
  private:
+  Error twice(const std::string& what, std::uint32_t first, std::uint32_t second) const {
+    return corrupt(what + " occurs twice in the index: in " + index_.shards[first] + " and in " + index_.shards[second]);
+  }
+
   Result<std::uint32_t> shard_number(std::string_view shard) {
     // Neighbours in the index share their shard, so the last answer nearly always fits.
     if (!index_.shards.empty() && index_.shards[last_] == shard) return last_;

@@ -54,13 +54,14 @@ killed() {
   for ((i = 0; i < ${K3_KILLS:-10}; i++)); do
     signal=KILL
     ((i % 3 == 2)) && signal=INT
-    # Of what is still to do, so that all of them hit: a fraction of the whole run's time, in microseconds.
-    local delay=$(((ended - begun) / 1000 * (RANDOM % 1000) / 1000 / 2))
-    "$k3" repack "$model" "$out" >"$work/out" 2>&1 &
-    local process=$!
-    sleep "$((delay / 1000000)).$(printf '%06d' $((delay % 1000000)))"
-    kill -s "$signal" "$process" 2>/dev/null && count=$((count + 1))
-    wait "$process" 2>/dev/null
+    # Within the first half of a whole run's time: what is still to be done shrinks from kill to kill. In microseconds, and never 0, which
+    # would mean no limit.
+    local delay=$(((ended - begun) / 1000 * (RANDOM % 1000) / 1000 / 2 + 1)) code=0
+    local seconds
+    seconds="$((delay / 1000000)).$(printf '%06d' $((delay % 1000000)))"
+    # The shell would report each kill.
+    { timeout -s "$signal" "$seconds" "$k3" repack "$model" "$out" >"$work/out" 2>&1 || code=$?; } 2>/dev/null
+    [[ "$code" -eq 124 || "$code" -eq 137 ]] && count=$((count + 1))
   done
   [[ "$count" -gt 0 ]] || fail "$model: no kill came in time"
   expect 0 "complete" "$k3" repack "$model" "$out" --verify-full
