@@ -138,9 +138,13 @@ Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options,
   if (most == 0) {
     // Rounding is worth it where it saves the trunk from being read again for each token. It has to fit whole, though: rounded at
     // start, it is nowhere on the drive.
-    const auto as_stored = plan_memory_of(options, checkpoint, precision_of_bits(16, options.bits));
+    // How large steps are must not decide it, or it would decide the answer.
+    ModelOptions small_steps = options;
+    small_steps.chunk = 16;
+    const auto as_stored = plan_memory_of(small_steps, checkpoint, precision_of_bits(16, options.bits));
     const bool fits = as_stored.has_value() && as_stored->streamed == 0;
-    most = options.exact || fits || plan_memory_of(options, checkpoint, precision_of_bits(8, options.bits)).has_error() ? 16 : 8;
+    most =
+        options.exact || fits || plan_memory_of(small_steps, checkpoint, precision_of_bits(8, options.bits)).has_error() ? 16 : 8;
     if (most == 8) spdlog::warn("as stored, the trunk is larger than memory: its weights are rounded to 8 bits");
   }
   const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);

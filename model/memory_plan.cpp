@@ -13,7 +13,10 @@ constexpr std::uint64_t mb = 1'000'000;
 constexpr std::uint64_t comfortable_window = 512 * mb;
 constexpr std::size_t least_chunk = 16;
 
-double gb(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+std::string size(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes < 1000 * mb ? fmt::format("{:.1f} MB", value / 1e6) : fmt::format("{:.2f} GB", value / 1e9);
+}
 
 // How much room is asked for what can be had in any amount.
 struct Ease {
@@ -31,17 +34,22 @@ std::size_t usual_chunk(const checkpoint::Config& config, const MemoryRequest& r
 }
 
 // From comfortable to the least. A smaller chunk makes prompts slower, one conversation fewer makes side requests start from
-// nothing; both are better than no answer.
+// nothing; both are better than no answer. Experts of a layer that cannot all be on their way come last.
 std::vector<Ease> eases(const checkpoint::Config& config, const MemoryRequest& r) {
-  const std::uint64_t layer = std::min(r.experts_per_token, r.experts) * r.expert_bytes;
-  const std::uint64_t least_window = 2 * r.trunk_slot_bytes, window = std::max(least_window, comfortable_window);
+  const std::uint64_t least_window = 2 * r.trunk_slot_bytes;
+  std::uint64_t experts = std::max(r.expert_bytes, std::min(r.experts_per_token, r.experts) * r.expert_bytes);
+  std::uint64_t window = std::max(least_window, comfortable_window);
   std::size_t chunk = usual_chunk(config, r);
-  std::vector<Ease> out{{most_live_sequences, chunk, window, layer}, {1, chunk, window, layer}};
-  while (chunk > least_chunk) {
-    chunk = std::max(least_chunk, chunk / 2);
-    out.push_back({1, chunk, window, layer});
+  std::vector<Ease> out{{most_live_sequences, chunk, window, experts}, {1, chunk, window, experts}};
+  while (chunk > least_chunk || window > least_window) {
+    chunk = std::max(std::min(chunk, least_chunk), chunk / 2);
+    window = std::max(least_window, window / 2);
+    out.push_back({1, chunk, window, experts});
   }
-  out.push_back({1, std::min(chunk, least_chunk), least_window, r.expert_bytes});
+  while (experts > r.expert_bytes) {
+    experts = std::max(r.expert_bytes, experts / 2);
+    out.push_back({1, chunk, window, experts});
+  }
   return out;
 }
 
@@ -91,10 +99,10 @@ std::uint64_t working_memory(const checkpoint::Config& c, std::size_t context, s
 }
 
 std::string MemoryPlan::describe() const {
-  std::string text = fmt::format("memory plan: {} conversation{} and steps of {} tokens {:.2f} GB, trunk {:.2f} GB", live_sequences,
-                                 live_sequences == 1 ? "" : "s", chunk, gb(working), gb(trunk));
-  if (streamed > 0) text += fmt::format(" and {:.2f} GB read for each step through {:.2f} GB", gb(streamed), gb(window));
-  return text + fmt::format(", experts {:.2f} GB", gb(experts));
+  std::string text = fmt::format("memory plan: {} conversation{} and steps of {} tokens {}, trunk {}", live_sequences,
+                                 live_sequences == 1 ? "" : "s", chunk, size(working), size(trunk));
+  if (streamed > 0) text += fmt::format(" and {} read for each step through {}", size(streamed), size(window));
+  return text + fmt::format(", experts {}", size(experts));
 }
 
 Result<MemoryPlan> plan_memory(const checkpoint::Config& config, const MemoryRequest& r) {
@@ -106,15 +114,14 @@ Result<MemoryPlan> plan_memory(const checkpoint::Config& config, const MemoryReq
   const std::uint64_t working = working_memory(config, r.context, least.chunk, r.latents, least.sequences);
   const std::uint64_t window = std::min(least.window, r.trunk.streamable), experts = r.expert_budget.value_or(least.experts);
   const std::uint64_t fixed = r.trunk.fixed, all = r.taken + working + fixed + window + experts;
-  Error error = fail(
-      ErrorCode::out_of_memory,
-      fmt::format("the model does not fit: the program itself takes {:.2f} GB, one conversation and steps of {} tokens {:.2f} GB, "
-                  "the part of the trunk that cannot be read as it goes {:.2f} GB, a window for the rest {:.2f} GB, experts "
-                  "{:.2f} GB. More memory (--ram-gb), a shorter --max-context or --latent-cache bf16 help; so does a "
-                  "container made by `k3 repack`, whose rounded weights can be read as they are",
-                  gb(r.taken), least.chunk, gb(working), gb(fixed), gb(window), gb(experts)));
-  error.expected = fmt::format("at least {:.2f} GB", gb(all));
-  error.got = fmt::format("{:.2f} GB", gb(r.budget));
+  Error error = fail(ErrorCode::out_of_memory,
+                     fmt::format("the model does not fit: the program itself takes {}, one conversation and steps of {} tokens {}, "
+                                 "the part of the trunk that cannot be read as it goes {}, a window for the rest {}, experts {}. "
+                                 "More memory (--ram-gb), a shorter --max-context or --latent-cache bf16 help; so does a "
+                                 "container made by `k3 repack`, whose rounded weights can be read as they are",
+                                 size(r.taken), least.chunk, size(working), size(fixed), size(window), size(experts)));
+  error.expected = "at least " + size(all);
+  error.got = size(r.budget);
   return error;
 }
 

@@ -21,6 +21,12 @@ Result<void> check(const Run& run) {
   const checkpoint::Config& config = run.model.checkpoint.config();
   const auto limit = static_cast<std::int32_t>(config.vocabulary);
   if (run.ids.empty()) return fail(ErrorCode::invalid_argument, "there are no token ids to run");
+  if (run.ids.size() > run.model.info.context_limit) {
+    Error error = fail(ErrorCode::invalid_argument, "more token ids than a conversation may have");
+    error.expected = "at most " + std::to_string(run.model.info.context_limit);
+    error.got = std::to_string(run.ids.size());
+    return error;
+  }
   for (const std::int32_t id : run.ids) {
     if (id >= 0 && id < limit) continue;
     Error error = fail(ErrorCode::invalid_argument, "token id outside the vocabulary");

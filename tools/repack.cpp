@@ -39,7 +39,8 @@ bool parse_range(const std::string& text, std::size_t& first, std::size_t& last)
   const std::size_t dash = text.find('-');
   const auto number = [](const std::string& digits, std::size_t& to) {
     const char* end = digits.data() + digits.size();
-    return std::from_chars(digits.data(), end, to).ptr == end && !digits.empty() && digits[0] != '0';
+    const auto [stopped, status] = std::from_chars(digits.data(), end, to);
+    return status == std::errc{} && stopped == end && digits[0] != '0';
   };
   if (!number(text.substr(0, dash), first)) return false;
   if (dash != std::string::npos) return number(text.substr(dash + 1), last) && last >= first;
@@ -48,6 +49,7 @@ bool parse_range(const std::string& text, std::size_t& first, std::size_t& last)
 }
 
 int repack(const Flags& flags, checkpoint::RepackOptions options) {
+  if (flags.destination.empty()) throw usage_error("DST is empty: it is the directory that the container is made in");
   auto source = find_model(flags.source);
   if (source.has_error()) return report(source.error());
   options.source = std::move(source).value();

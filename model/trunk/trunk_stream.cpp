@@ -62,26 +62,34 @@ Result<TrunkBlock> TrunkStream::wait(std::size_t matrix, std::size_t block) {
   if (in_use_ != nullptr) std::exchange(in_use_, nullptr)->state = State::free;
   reap();
   Slot* slot = find(id);
-  if (slot == nullptr) {
-    ++counters_.misses;
-    forget_far_from(id);
-    slot = &make_room(id);
-    start(*slot, id);
-    next_ = (id + 1) % first_block_.back();
-  }
-  read_ahead();
-  if (slot->state == State::loading) {
-    const auto begin = clock_();
-    while (slot->state == State::loading) wait_for_any();
-    counters_.waiting += clock_() - begin;
-  }
-  if (slot->error) {
+  for (bool asked = false;; asked = true) {
+    // Read ahead in vain: what was wrong then may be right now, and whoever asks is told only what is wrong now.
+    if (slot != nullptr && slot->error) std::exchange(slot, nullptr)->state = State::free;
+    if (slot == nullptr) slot = &fetch(id);
+    read_ahead();
+    if (slot->state == State::loading) {
+      const auto begin = clock_();
+      while (slot->state == State::loading) wait_for_any();
+      counters_.waiting += clock_() - begin;
+    }
+    if (!slot->error) break;
+    if (!asked) continue;
     slot->state = State::free;
     return *slot->error;
   }
   in_use_ = slot;
   const Place at = place(id);
   return TrunkBlock{memory_.data() + slot->slot * slot_bytes_ + slot->data_at, at.first, at.rows};
+}
+
+// Begins to read a block that is not on its way, and goes on from there.
+TrunkStream::Slot& TrunkStream::fetch(std::size_t id) {
+  ++counters_.misses;
+  forget_far_from(id);
+  Slot& slot = make_room(id);
+  start(slot, id);
+  next_ = (id + 1) % first_block_.back();
+  return slot;
 }
 
 TrunkStream::Place TrunkStream::place(std::size_t id) const {

@@ -76,6 +76,7 @@ class TrunkStream {
   std::size_t block_rows(const checkpoint::StreamedMatrix& matrix) const;
   Place place(std::size_t id) const;
   Slot* find(std::size_t id);
+  Slot& fetch(std::size_t id);
   Slot& make_room(std::size_t id);
   void forget_far_from(std::size_t id);
   void read_ahead();

@@ -143,6 +143,17 @@ TEST_CASE("a block that cannot be read is told with its matrix, and can be asked
   world.pass(*stream);
 }
 
+TEST_CASE("what went wrong while reading ahead is forgotten once the drive is right again") {
+  World world;
+  auto stream = world.open(18);
+  bool broken = true;
+  world.reader->fate = [&](const experts::Completion& read) { return broken && read.file == 1 ? Fate{.error = EIO} : Fate{}; };
+  for (std::size_t b = 0; b < 5; ++b) REQUIRE(stream->wait(0, b).has_value());
+  REQUIRE(stream->wait(1, 0).has_error());
+  broken = false;
+  for (int step = 0; step < 3; ++step) world.pass(*stream);
+}
+
 TEST_CASE("reads that come short or are interrupted go on where they stopped") {
   World world;
   auto stream = world.open(3);
