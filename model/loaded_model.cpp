@@ -167,7 +167,7 @@ Result<MemoryPlan> plan_memory_of(const ModelOptions& options, const checkpoint:
   }
   request.trunk = checkpoint::trunk_sizes(checkpoint, options.layers, precision);
   request.trunk_slot_bytes = trunk::usual_slot_bytes;
-  request.expert_bytes = checkpoint.expert_bytes();
+  request.expert_bytes = experts::slot_bytes(checkpoint);
   request.experts = (layers - std::min(layers, config.dense_layers)) * config.experts;
   request.experts_per_token = config.experts_per_token;
   if (options.expert_gb >= 0) request.expert_budget = static_cast<std::uint64_t>(options.expert_gb * 1e9);

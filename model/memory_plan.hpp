@@ -18,7 +18,7 @@ struct MemoryRequest {
   std::uint64_t taken = 0;   // that it holds already
   checkpoint::TrunkSizes trunk;
   std::uint64_t trunk_slot_bytes = 0;                                  // of one block of the largest matrix that can be streamed
-  std::uint64_t expert_bytes = 0, experts = 0, experts_per_token = 0;  // of one; all; of a layer
+  std::uint64_t expert_bytes = 0, experts = 0, experts_per_token = 0;  // of the slot of one; all; of a layer
   std::optional<std::uint64_t> expert_budget;                          // --expert-gb
   std::size_t context = 0, chunk = 0;  // tokens of a conversation; rows of a step, at most (0: see most_chunk)
   LatentFormat latents = LatentFormat::float32;

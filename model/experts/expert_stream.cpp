@@ -38,14 +38,23 @@ Result<std::unique_ptr<Reader>> make_system_reader(const ReaderSetup& setup, Str
   return make_pread_reader(setup);
 }
 
+namespace {
+std::size_t slot_bytes(const Layout& layout) {
+  std::size_t most = kAlignment;
+  for (const Pieces& pieces : layout.places) most = std::max<std::size_t>(most, plan_windows(pieces).bytes);
+  return most;
+}
+}  // namespace
+
+std::uint64_t slot_bytes(const checkpoint::Checkpoint& checkpoint) { return slot_bytes(layout_of(checkpoint)); }
+
 Result<std::unique_ptr<ExpertStream>> open_stream(Layout layout, boost::asio::io_context& context, const StreamOptions& options,
                                                   const ReaderFactory& make_reader) {
   StreamParts parts;
   auto files = open_files(layout.files, options.direct);
   if (!files) return files.error();
   parts.files = std::move(*files);
-  parts.slot_bytes = kAlignment;
-  for (const Pieces& pieces : layout.places) parts.slot_bytes = std::max<std::size_t>(parts.slot_bytes, plan_windows(pieces).bytes);
+  parts.slot_bytes = slot_bytes(layout);
   const std::size_t most = std::max<std::size_t>(layout.places.size(), 1);
   parts.slots = std::clamp<std::size_t>(options.budget_bytes / parts.slot_bytes, 1, most);
   auto memory = SlotMemory::make(parts.slots * parts.slot_bytes);

@@ -55,6 +55,9 @@ struct StreamOptions {
   std::chrono::steady_clock::time_point (*clock)() = std::chrono::steady_clock::now;
 };
 
+// What a slot takes: the largest expert with the sectors around it.
+std::uint64_t slot_bytes(const checkpoint::Checkpoint& checkpoint);
+
 struct StreamCounters {
   std::uint64_t reads = 0, bytes = 0, hits = 0, misses = 0, errors = 0, parked = 0;
   std::chrono::nanoseconds reading{};  // while at least one read was in flight, as far as the model thread has looked
