@@ -15,7 +15,8 @@ complain() {
 start_server() {
   local k3="$1" model="$2"
   shift 2
-  "$k3" serve "$model" --port 0 "$@" >"$work/server.out" 2>"$work/server.err" </dev/null &
+  # Under nohup a hang-up is ignored, by the server too: it has to start as it would without.
+  env --default-signal=HUP "$k3" serve "$model" --port 0 "$@" >"$work/server.out" 2>"$work/server.err" </dev/null &
   server=$!
   for _ in $(seq 600); do
     url="$(sed -n 's/^listening on //p' "$work/server.out")"
@@ -30,6 +31,11 @@ start_server() {
 stop_server() {
   local code=0 signal="${1:-TERM}"
   kill "-$signal" "$server"
+  for _ in $(seq 600); do
+    kill -0 "$server" 2>/dev/null || break
+    sleep 0.1
+  done
+  if kill -0 "$server" 2>/dev/null; then complain "the server lives on a minute after SIG$signal"; fi
   wait "$server" || code=$?
   server=""
   [[ "$code" -eq 0 ]] || complain "the server ended with $code after SIG$signal: $(cat "$work/server.err")"
