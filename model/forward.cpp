@@ -29,7 +29,6 @@ struct Forward::Impl {
   std::vector<layers::RowGroup> groups;
   std::vector<std::optional<Error>> row_errors;
   std::unique_ptr<trunk::TrunkSource> trunk;  // made by the first step, on its thread; nullptr: all is in memory
-  bool trunk_opened = false;
   std::optional<Error> trunk_error;
 
   bool go_on(std::uint64_t& counter, const std::stop_token& stop) {
@@ -76,9 +75,9 @@ void Forward::Impl::norm_rows(const layers::Compute& compute, const checkpoint::
 Result<void> Forward::Impl::open_trunk() {
   trunk_error.reset();
   if (context.weights->streamed.empty() && !context.weights->streamed_embedding) return {};
-  if (std::exchange(trunk_opened, true)) return {};
+  if (trunk) return {};
   auto source = trunk::TrunkSource::open(*context.checkpoint, *context.weights, context.trunk);
-  if (source.has_error()) return trunk_opened = false, source.error();
+  if (source.has_error()) return source.error();
   trunk = std::move(*source);
   return {};
 }
@@ -94,7 +93,7 @@ bool Forward::Impl::embed(std::span<const Row> rows, std::span<const float> inje
     assert(rows[row].token >= 0 && static_cast<std::size_t>(rows[row].token) < context.config->vocabulary);
     const auto token = static_cast<std::size_t>(rows[row].token);
     const std::uint16_t* embedding = nullptr;
-    if (trunk) {
+    if (context.weights->streamed_embedding) {
       const auto read = trunk->embedding_row(token);
       if (read.has_error()) return trunk_error = read.error(), false;
       embedding = *read;

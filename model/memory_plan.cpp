@@ -9,7 +9,7 @@ namespace k3 {
 namespace {
 
 constexpr std::uint64_t mb = 1'000'000;
-// A token's experts of one layer, so that all of them can be on their way at once; one would do.
+// For blocks of the trunk on their way; two blocks would do.
 constexpr std::uint64_t comfortable_window = 512 * mb;
 constexpr std::size_t least_chunk = 16;
 
@@ -37,6 +37,7 @@ std::size_t usual_chunk(const checkpoint::Config& config, const MemoryRequest& r
 // nothing; both are better than no answer. Experts of a layer that cannot all be on their way come last.
 std::vector<Ease> eases(const checkpoint::Config& config, const MemoryRequest& r) {
   const std::uint64_t least_window = 2 * r.trunk_slot_bytes;
+  // A token's experts of one layer, so that all of them can be on their way at once; one would do.
   std::uint64_t experts = std::max(r.expert_bytes, std::min(r.experts_per_token, r.experts) * r.expert_bytes);
   std::uint64_t window = std::max(least_window, comfortable_window);
   std::size_t chunk = usual_chunk(config, r);

@@ -5,7 +5,6 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cassert>
-#include <cstring>
 
 namespace k3::experts {
 
@@ -285,14 +284,7 @@ void Stream::stop_waiter(std::uint64_t id) {
 Error Stream::describe(const Read& read, ReadProgress::Outcome outcome) const {
   const ExpertKey key = pool_.key(read.slot);
   const std::string whose = "expert " + std::to_string(key.expert) + " of layer " + std::to_string(key.layer);
-  const bool truncated = outcome == ReadProgress::Outcome::truncated;
-  Error error = truncated ? fail(ErrorCode::corrupt, "the file ends within " + whose) : fail(ErrorCode::io, "cannot read " + whose);
-  error.file = layout_.files[read.file].path.string();
-  error.offset = static_cast<std::int64_t>(read.window.offset + read.progress.filled());
-  error.expected = std::to_string(read.window.needed) + " bytes from byte " + std::to_string(read.window.offset);
-  error.got = std::to_string(read.progress.filled()) + " bytes";
-  if (!truncated) error.got += std::string(", then: ") + std::strerror(-read.result);
-  return error;
+  return read_error(whose, layout_.files[read.file].path.string(), read.window, read.progress, outcome, read.result);
 }
 
 }  // namespace k3::experts

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <string>
 
 namespace k3::experts {
 
@@ -55,6 +57,18 @@ ReadProgress::Outcome ReadProgress::advance(std::int32_t result) {
   // A direct read must start on a boundary, so the part of a sector that came is read again.
   base_ = align_down(filled_);
   return Outcome::again;
+}
+
+Error read_error(const std::string& whose, const std::string& file, const Window& window, const ReadProgress& progress,
+                 ReadProgress::Outcome outcome, std::int32_t result) {
+  const bool truncated = outcome == ReadProgress::Outcome::truncated;
+  Error error = truncated ? fail(ErrorCode::corrupt, "the file ends within " + whose) : fail(ErrorCode::io, "cannot read " + whose);
+  error.file = file;
+  error.offset = static_cast<std::int64_t>(window.offset + progress.filled());
+  error.expected = std::to_string(window.needed) + " bytes from byte " + std::to_string(window.offset);
+  error.got = std::to_string(progress.filled()) + " bytes";
+  if (!truncated) error.got += std::string(", then: ") + std::strerror(-result);
+  return error;
 }
 
 }  // namespace k3::experts

@@ -56,4 +56,8 @@ class ReadProgress {
   int stalls_ = 0;
 };
 
+// Of a window whose progress ended so, with the last read's result; `whose` says what lies in it.
+Error read_error(const std::string& whose, const std::string& file, const Window& window, const ReadProgress& progress,
+                 ReadProgress::Outcome outcome, std::int32_t result);
+
 }  // namespace k3::experts

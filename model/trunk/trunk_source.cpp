@@ -28,10 +28,9 @@ Result<std::unique_ptr<TrunkSource>> TrunkSource::open(const checkpoint::Checkpo
 }
 
 Result<const std::uint16_t*> TrunkSource::embedding_row(std::size_t token) {
-  const auto& on_drive = weights_->streamed_embedding;
-  if (!on_drive) return weights_->embedding.bf16() + token * weights_->embedding.columns;
+  const checkpoint::StreamedMatrix& on_drive = *weights_->streamed_embedding;
   const auto read =
-      embedding_file_.read(row_.data(), on_drive->row_bytes, on_drive->offset + token * on_drive->row_bytes, embedding_path_);
+      embedding_file_.read(row_.data(), on_drive.row_bytes, on_drive.offset + token * on_drive.row_bytes, embedding_path_);
   if (read.has_error()) return read.error();
   return static_cast<const std::uint16_t*>(row_.data());
 }

@@ -16,7 +16,7 @@ class TrunkSource {
                                                    const TrunkStreamOptions& options);
 
   TrunkStream* stream() const { return stream_.get(); }  // nullptr: only the embedding stays on the drive
-  // The row of a token [hidden], from memory or from the drive; valid until the next call.
+  // The row of a token [hidden], where the embedding stays on the drive; valid until the next call.
   Result<const std::uint16_t*> embedding_row(std::size_t token);
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <utility>
 
 namespace k3::trunk {
@@ -190,14 +189,7 @@ void TrunkStream::wait_for_any() {
 
 Error TrunkStream::describe(const Slot& slot, ReadProgress::Outcome outcome) const {
   const std::string& whose = matrices_[place(slot.id).matrix].name;
-  const bool truncated = outcome == ReadProgress::Outcome::truncated;
-  Error error = truncated ? fail(ErrorCode::corrupt, "the file ends within " + whose) : fail(ErrorCode::io, "cannot read " + whose);
-  error.file = paths_[slot.window.file];
-  error.offset = static_cast<std::int64_t>(slot.window.offset + slot.progress.filled());
-  error.expected = std::to_string(slot.window.needed) + " bytes from byte " + std::to_string(slot.window.offset);
-  error.got = std::to_string(slot.progress.filled()) + " bytes";
-  if (!truncated) error.got += std::string(", then: ") + std::strerror(-slot.result);
-  return error;
+  return experts::read_error(whose, paths_[slot.window.file], slot.window, slot.progress, outcome, slot.result);
 }
 
 }  // namespace k3::trunk
