@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "model/prediction_mode.hpp"
 #include "model/sequence/latent_format.hpp"
 #include "model/ticket.hpp"
 
@@ -36,6 +37,7 @@ struct ModelOptions {
   bool direct = true;
   unsigned load_threads = 0;  // of the pread backend; 0: default
   bool pipe = true;           // false: read experts one by one, synchronously
+  PredictionMode predict = PredictionMode::on;
   std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;
 };
 

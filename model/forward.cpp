@@ -30,6 +30,7 @@ struct Forward::Impl {
   std::vector<std::optional<Error>> row_errors;
   std::unique_ptr<trunk::TrunkSource> trunk;  // made by the first step, on its thread; nullptr: all is in memory
   std::optional<Error> trunk_error;
+  layers::Prediction prediction;
 
   bool go_on(std::uint64_t& counter, const std::stop_token& stop) {
     ++counter;
@@ -42,12 +43,18 @@ struct Forward::Impl {
   bool attention(const layers::Compute& compute, const checkpoint::LayerWeights& layer, std::size_t kda_index,
                  std::size_t mla_index, std::size_t rows);
   awaitable<bool> feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
-                               const std::stop_token& stop);
+                               const std::stop_token& stop, const StepHooks& hooks);
+  bool predicting(std::size_t rows) const;
+  void predict(const layers::Compute& compute, std::size_t layer, std::size_t rows);
   bool head(const layers::Compute& compute, std::span<const Row> rows);
   Error why() const { return trunk_error ? *trunk_error : fail(ErrorCode::cancelled, "the request was cancelled"); }
 };
 
 namespace {
+
+constexpr std::size_t few_rows = 4;
+// Two keep the drive busy between one's end and the next one's start; each more is one more that a wrong guess keeps it from work.
+constexpr std::size_t guesses_at_once = 2;
 
 void group_rows(std::span<const Row> rows, std::vector<layers::RowGroup>& groups) {
   groups.clear();
@@ -115,8 +122,22 @@ bool Forward::Impl::attention(const layers::Compute& compute, const checkpoint::
   return layers::mla(compute, std::get<checkpoint::MlaWeights>(layer.attention), mla_index, groups, input, mla, y.data());
 }
 
+// Only where experts come from the drive and leave it time: a long prompt needs nearly all of them anyway, and where the trunk comes
+// from the drive too, that never rests.
+bool Forward::Impl::predicting(std::size_t rows) const {
+  const checkpoint::Config& config = *context.config;
+  if (context.predict == PredictionMode::off || rows > few_rows || !context.weights->streamed.empty()) return false;
+  return context.experts->slots() < (config.layers - config.dense_layers) * config.experts;
+}
+
+void Forward::Impl::predict(const layers::Compute& compute, std::size_t layer, std::size_t rows) {
+  if (!predicting(rows) || layer >= context.weights->layers.size()) return;
+  const auto likely = prediction.predict(compute, stream, context.weights->layers[layer], layer, rows);
+  if (context.predict == PredictionMode::on) context.experts->guess(likely, guesses_at_once);
+}
+
 awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
-                                            const std::stop_token& stop) {
+                                            const std::stop_token& stop, const StepHooks& hooks) {
   const checkpoint::LayerWeights& weights = context.weights->layers[layer];
   norm_rows(compute, weights.post_attention_norm, rows.size(), x.data());
   input.set(x.data(), rows.size(), context.config->hidden);
@@ -124,13 +145,21 @@ awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std:
     co_return layers::dense_mlp(compute, *dense, input, mlp, y.data());
   }
   const auto between_experts = [&] { return go_on(points.experts, stop); };
+  const auto chosen = [&](std::span<std::vector<layers::Choice>> choices) {
+    if (hooks.after_router) hooks.after_router(layer, choices);
+    if (predicting(rows.size())) prediction.judge(layer, choices);
+  };
+  const auto while_travelling = [&] { predict(compute, layer + 1, rows.size()); };
   const layers::MoeStep step{std::get<checkpoint::MoeWeights>(weights.mlp),
                              layer,
                              input,
+                             groups,
                              context.expert_top_p,
                              *context.experts,
                              stop,
                              between_experts,
+                             chosen,
+                             while_travelling,
                              row_errors,
                              times,
                              y.data()};
@@ -164,6 +193,7 @@ Forward::~Forward() = default;
 void Forward::on_point(std::function<void()> hook) { impl_->hook = std::move(hook); }
 const CancellationPoints& Forward::points() const { return impl_->points; }
 const layers::StepTimes& Forward::times() const { return impl_->times; }
+const layers::PredictionMeter& Forward::predicted() const { return impl_->prediction.meter(); }
 trunk::TrunkCounters Forward::trunk_reads() const {
   return impl_->trunk && impl_->trunk->stream() != nullptr ? impl_->trunk->stream()->counters() : trunk::TrunkCounters{};
 }
@@ -173,7 +203,10 @@ trunk::TrunkCounters Forward::trunk_reads() const {
 awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop_token stop, const StepHooks& hooks) {
   Impl& m = *impl_;
   const checkpoint::Config& config = *m.context.config;
-  const auto proceed = [&m, &stop] { return m.go_on(m.points.blocks, stop); };
+  const auto proceed = [&m, &stop, predicting = m.predicting(rows.size())] {
+    if (predicting) m.context.experts->reap();  // what was guessed is read piece by piece
+    return m.go_on(m.points.blocks, stop);
+  };
   if (auto opened = m.open_trunk(); opened.has_error()) co_return opened.error();
   trunk::TrunkStream* const trunk = m.trunk ? m.trunk->stream() : nullptr;
   const layers::Compute compute{config, *m.context.kernels, *m.context.pool, m.context.exact, proceed,
@@ -204,7 +237,7 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
     }
 
     if (!layers::mix(compute, m.stream, layer.mlp_residual, rows.size(), m.x.data())) co_return m.why();
-    const bool done = co_await m.feed_forward(compute, i, rows, stop);
+    const bool done = co_await m.feed_forward(compute, i, rows, stop, hooks);
     if (!done) co_return m.why();
     compute.kernels.add(m.y.data(), m.y.size(), running_sum.data());
     if (hooks.after_layer) hooks.after_layer(i, running_sum);

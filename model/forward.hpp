@@ -12,7 +12,9 @@
 #include "model/checkpoint/weights.hpp"
 #include "model/compute_pool.hpp"
 #include "model/experts/expert_stream.hpp"
+#include "model/layers/prediction.hpp"
 #include "model/layers/step_times.hpp"
+#include "model/prediction_mode.hpp"
 #include "model/sequence/sequence.hpp"
 #include "model/trunk/trunk_stream.hpp"
 
@@ -45,12 +47,15 @@ struct ForwardContext {
   trunk::TrunkStreamOptions trunk;
   bool exact = false;         // products of float32 activations, to compare with
   float expert_top_p = 1.0F;  // 1: all chosen experts; less: the fewest whose weights sum to this share
+  PredictionMode predict = PredictionMode::off;
   layers::StepTimes::Clock clock = std::chrono::steady_clock::now;
 };
 
 struct StepHooks {
   // Replaces the embedding rows: [rows, hidden]; empty: off.
   std::span<const float> inject;
+  // Called with each row's chosen experts [rows] when a layer's router has spoken; may put others in their place, by ascending id.
+  std::function<void(std::size_t layer, std::span<std::vector<layers::Choice>> chosen)> after_router;
   // Called with the running sum [rows, hidden] after each layer.
   std::function<void(std::size_t layer, std::span<const float> running_sum)> after_layer;
 };
@@ -74,6 +79,7 @@ class Forward {
   const CancellationPoints& points() const;
   const layers::StepTimes& times() const;    // of all steps so far
   trunk::TrunkCounters trunk_reads() const;  // likewise
+  const layers::PredictionMeter& predicted() const;
 
  private:
   struct Impl;

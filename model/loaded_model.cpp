@@ -115,6 +115,7 @@ ForwardContext LoadedModel::forward_context(experts::ExpertStream& experts) cons
   context.trunk.load_threads = stream.load_threads;
   context.exact = exact;
   context.expert_top_p = expert_top_p;
+  context.predict = predict;
   return context;
 }
 
@@ -204,6 +205,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   model->exact = options.exact;
   model->latents = options.latents;
   model->expert_top_p = options.expert_top_p;
+  model->predict = options.pipe ? options.predict : PredictionMode::off;
 
   const checkpoint::Config& config = model->checkpoint.config();
   model->plan = *plan;

@@ -27,6 +27,7 @@ struct LoadedModel {
   bool exact = false;
   LatentFormat latents = LatentFormat::float32;
   float expert_top_p = 1.0F;
+  PredictionMode predict = PredictionMode::off;
   ModelInfo info;
 
   // What a Forward needs; this model and `experts` must outlive it.

@@ -40,7 +40,20 @@ Result<void> check(const Run& run) {
     error.got = std::to_string(run.options.inject.size());
     return error;
   }
+  if (run.options.want_routes && run.model.expert_top_p < 1)
+    return fail(ErrorCode::invalid_argument, "expert choices can be recorded only whole: without --expert-top-p");
   return {};
+}
+
+void prepare(Run& run) {
+  const checkpoint::Config& config = run.model.checkpoint.config();
+  const std::size_t layers = run.model.weights.layers.size(), tokens = run.ids.size();
+  if (run.options.want_hidden) run.result.hidden.resize(layers * tokens * config.hidden);
+  if (!run.options.want_routes) return;
+  Routes& routes = run.result.routes;
+  routes.layers = layers - std::min(layers, config.dense_layers);
+  routes.per_token = config.experts_per_token;
+  routes.ids.resize(tokens * routes.layers * routes.per_token);
 }
 
 // One chunk [first, first + count): logits and hidden rows go to their places in the result.
@@ -54,6 +67,12 @@ awaitable<Result<void>> run_chunk(Run& run, Forward& forward, Sequence& sequence
   if (run.options.want_hidden) {
     hooks.after_layer = [&run, first, hidden, tokens](std::size_t layer, std::span<const float> sum) {
       std::copy(sum.begin(), sum.end(), run.result.hidden.begin() + static_cast<std::ptrdiff_t>((layer * tokens + first) * hidden));
+    };
+  }
+  if (run.options.want_routes) {
+    hooks.after_router = [&run, first](std::size_t layer, std::span<std::vector<layers::Choice>> chosen) {
+      const std::size_t index = layer - run.model.checkpoint.config().dense_layers;
+      for (std::size_t row = 0; row < chosen.size(); ++row) record(chosen[row], first + row, index, run.result.routes);
     };
   }
   const Result<StepResult> step = co_await forward.step(rows, run.options.stop, hooks);
@@ -84,7 +103,7 @@ awaitable<Result<void>> run_chunks(Run& run, experts::ExpertStream& experts) {
 Result<RunIdsResult> run_ids(const LoadedModel& model, std::span<const std::int32_t> ids, const RunIdsOptions& options) {
   Run run{model, ids, options, {}};
   if (const auto checked = check(run); checked.has_error()) return checked.error();
-  if (options.want_hidden) run.result.hidden.resize(model.weights.layers.size() * ids.size() * model.checkpoint.config().hidden);
+  prepare(run);
   const auto task = [&run](experts::ExpertStream& experts) { return run_chunks(run, experts); };
   const Result<void> outcome = run_with_experts(model, task);
   if (outcome.has_error()) return outcome.error();

@@ -12,7 +12,8 @@ class PassingStream : public experts::ExpertStream {
  public:
   explicit PassingStream(std::unique_ptr<ExpertStream> inner) : inner_(std::move(inner)) {}
 
-  void request(std::span<const experts::ExpertKey> keys) override { inner_->request(keys); }
+  void request(std::span<const experts::ExpertKey> keys, std::span<const float> worth) override { inner_->request(keys, worth); }
+  void guess(std::span<const experts::ExpertKey> keys, std::size_t at_once) override { inner_->guess(keys, at_once); }
   boost::asio::awaitable<Result<experts::Lease>> acquire(experts::ExpertKey key, std::stop_token stop) override {
     Result<experts::Lease> lease = co_await inner_->acquire(key, stop);
     co_return lease;

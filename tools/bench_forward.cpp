@@ -33,6 +33,8 @@ experts::StreamCounters since(const experts::StreamCounters& begin, const expert
   out.bytes = end.bytes - begin.bytes;
   out.hits = end.hits - begin.hits;
   out.misses = end.misses - begin.misses;
+  out.guesses = end.guesses - begin.guesses;
+  out.guesses_used = end.guesses_used - begin.guesses_used;
   out.reading = end.reading - begin.reading;
   return out;
 }
@@ -49,6 +51,10 @@ std::vector<std::int32_t> made_up_ids(std::size_t count, std::size_t vocabulary)
 }
 
 // What the layers of one step took, as the difference to what all steps before took.
+layers::PredictionMeter since(const layers::PredictionMeter& begin, const layers::PredictionMeter& end) {
+  return {end.chosen - begin.chosen, end.foreseen - begin.foreseen, end.repeated - begin.repeated};
+}
+
 class LayerLog {
  public:
   explicit LayerLog(const Forward& forward) : times_(forward.times()), before_(times_.layers()) {}
@@ -74,16 +80,26 @@ struct Run {
   ForwardTimes times;
   std::int32_t likeliest = 0;
   LayerLog* log = nullptr;  // of what is measured
+  StepHooks hooks;
 };
+
+// Token after token takes the next recorded one's choices.
+void impose_routes(Run& run, std::size_t token) {
+  if (run.plan.routes == nullptr) return;
+  const checkpoint::Config& config = run.model.checkpoint.config();
+  run.hooks.after_router = [&routes = *run.plan.routes, &config, token](std::size_t layer,
+                                                                        std::span<std::vector<layers::Choice>> chosen) {
+    impose(routes, token, layer - config.dense_layers, config.experts, chosen.front());
+  };
+}
 
 // One step of one sequence; leaves the likeliest next token.
 awaitable<Result<void>> step(Run& run, Forward& forward, Sequence& sequence, std::span<const std::int32_t> ids) {
   std::vector<Row> rows;
   for (const std::int32_t id : ids) rows.push_back({&sequence, id, false});
   rows.back().wants_logits = true;
-  const StepHooks hooks;
   const std::stop_token never;
-  const Result<StepResult> result = co_await forward.step(rows, never, hooks);
+  const Result<StepResult> result = co_await forward.step(rows, never, run.hooks);
   if (result.has_error()) co_return result.error();
   for (const auto& error : result->row_errors) {
     if (error) co_return *error;
@@ -137,6 +153,7 @@ awaitable<Result<void>> decode_turn(Run& run, Forward& forward, Sequence& sequen
   const double begin = seconds_now();
   do {
     const std::int32_t id = run.likeliest;
+    impose_routes(run, run.times.ids.size() + 1);
     const Result<void> done = co_await step(run, forward, sequence, std::span(&id, 1));
     if (done.has_error()) co_return done.error();
     run.times.ids.push_back(id);
@@ -164,6 +181,7 @@ awaitable<Result<void>> run_decode(Run& run, Forward& forward, Sequence& sequenc
   if (done.has_value()) done = co_await run_prompt(run, forward, sequence);
   if (done.has_error()) co_return done;
   const std::int32_t first = run.likeliest;  // warms up, unmeasured
+  impose_routes(run, 0);
   done = co_await step(run, forward, sequence, std::span(&first, 1));
   std::optional<BenchReads> reads;
   if (!run.times.all_resident) {
@@ -174,12 +192,14 @@ awaitable<Result<void>> run_decode(Run& run, Forward& forward, Sequence& sequenc
   BenchReads* const plain = reads ? &*reads : nullptr;
   const experts::StreamCounters before = stream.counters();
   const trunk::TrunkCounters trunk_before = forward.trunk_reads();
+  const layers::PredictionMeter predicted_before = forward.predicted();
   LayerLog log(forward);
   run.log = &log;
   while (done.has_value() && run.times.ids.size() < run.plan.decode) {
     done = co_await decode_turn(run, forward, sequence, stream, plain);
   }
   run.times.experts = since(before, stream.counters());
+  run.times.predicted = since(predicted_before, forward.predicted());
   run.times.trunk = since(trunk_before, forward.trunk_reads());
   co_return done;
 }
@@ -244,7 +264,7 @@ double weights_in(const checkpoint::MoeWeights& w) { return weights_in(w.router,
 
 Result<ForwardTimes> time_forward(const LoadedModel& model, const ForwardPlan& plan, BenchProgress& progress) {
   if (auto checked = check(model, plan); checked.has_error()) return checked.error();
-  Run run{model, plan, progress, {}, 0, nullptr};
+  Run run{model, plan, progress, {}, 0, nullptr, {}};
   const auto task = [&run](experts::ExpertStream& experts) { return run_measured(run, experts); };
   const Result<void> outcome = run_with_experts(model, task);
   if (outcome.has_error()) return outcome.error();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/loaded_model.hpp"
+#include "model/routes.hpp"
 #include "tools/bench.hpp"
 
 namespace k3::cli {
@@ -14,6 +15,7 @@ struct ForwardPlan {
   std::size_t prompt = 0;                        // tokens, in chunks of the model's
   std::size_t decode = 0;                        // tokens after that, each the likeliest; 0: the prompt is what is measured
   std::function<void(ComputePool&)> after_turn;  // of some seconds of decoding, for what else is measured in turn with it
+  const Routes* routes = nullptr;                // expert choices imposed on the tokens decoded, in turn
 };
 
 // The drive drifts: so tokens and plain reads of the model's files take turns of some seconds.
@@ -27,6 +29,7 @@ struct ForwardTimes {
   std::vector<layers::LayerTimes> layers;  // [steps, layers], of what is measured
   DriveTurns drive;                        // of decoding, where experts come from the drive
   experts::StreamCounters experts;
+  layers::PredictionMeter predicted;
   trunk::TrunkCounters trunk;     // of matrices that do not fit into memory
   bool all_resident = false;      // before the measurement began, every expert was in memory
   std::uint64_t peak_rss = 0;     // largest RssAnon + RssShmem seen between steps; mapped clean pages do not count

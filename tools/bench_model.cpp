@@ -13,6 +13,7 @@
 #include "tools/bench_machine.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/input_output.hpp"
+#include "tools/route_trace.hpp"
 #include "tools/session.hpp"
 
 namespace k3::cli {
@@ -24,6 +25,7 @@ struct Flags {
   EngineFlags engine;
   bool decode = false;
   std::size_t tokens = 0, prompt = 16;
+  std::string routes;
   bool json = false;
 };
 
@@ -34,6 +36,8 @@ struct Told {
   double bytes_per_token = 0;                                // from the drive
   double serial = 0, compute = 0, waiting = 0, reading = 0;  // seconds; reading: at least one read was in flight
   double needed_bytes = 0;                                   // of experts that were not in memory
+  double wasted_bytes = 0;                                   // of experts read on a guess that nobody asked for
+  std::optional<double> foreseen, repeated;                  // shares of the chosen: predicted, and chosen in the step before
   std::optional<double> hit_rate;
   const char* bound = "";
   double bound_per_token = 0;                  // bytes through memory, or operations
@@ -82,6 +86,12 @@ Told judge(const Flags& flags, const LoadedModel& model, ForwardTimes times, con
   told.tokens = flags.tokens;
   told.bytes_per_token = static_cast<double>(times.experts.bytes) / tokens;
   if (acquired > 0) told.hit_rate = static_cast<double>(times.experts.hits) / acquired;
+  const auto wasted = static_cast<double>(times.experts.guesses - std::min(times.experts.guesses_used, times.experts.guesses));
+  told.wasted_bytes = wasted * static_cast<double>(model.checkpoint.expert_bytes());
+  if (const auto chosen = static_cast<double>(times.predicted.chosen); chosen > 0) {
+    told.foreseen = static_cast<double>(times.predicted.foreseen) / chosen;
+    told.repeated = static_cast<double>(times.predicted.repeated) / chosen;
+  }
   if (flags.decode) {
     const double experts = acquired * static_cast<double>(model.checkpoint.expert_bytes()) / tokens;
     told.bound = "ram";
@@ -103,6 +113,9 @@ void write_times(json::Writer& writer, const Told& told) {
   writer.key("wait_s").number(told.waiting);
   writer.key("serial_s").number(told.serial);
   writer.key("needed_bytes").number(told.needed_bytes);
+  writer.key("wasted_bytes").number(told.wasted_bytes);
+  if (told.foreseen) writer.key("prefetch_recall").number(*told.foreseen);
+  if (told.repeated) writer.key("repeated_share").number(*told.repeated);
   if (told.bound_seconds) writer.key("bound_s").number(*told.bound_seconds);
   if (told.drive) writer.key("drive_gbps").number(*told.drive / 1e9);
 }
@@ -150,6 +163,11 @@ void print(const Flags& flags, const Told& told) {
   if (told.drive) {
     fmt::print("  drive          {:.2f} GB/s for experts, busy {:.3f} s; {:.2f} GB/s for plain reads in turn with it\n",
                *told.drive / 1e9, told.reading, *told.plain_drive / 1e9);
+  }
+  if (told.foreseen) {
+    fmt::print(
+        "  prediction     {:.1f} % of the chosen experts foreseen (the token before chose {:.1f} %), {:.3f} GB read in vain\n",
+        100 * *told.foreseen, 100 * *told.repeated, told.wasted_bytes / 1e9);
   }
   if (told.ratio) {
     fmt::print("  ratio          {:.3f} of what {} allows\n", *told.ratio,
@@ -201,7 +219,14 @@ int bench_model(const Flags& flags) {
   options->load_progress = show_progress("loading");
   auto model = load_model(*options);
   if (model.has_error()) return report(model.error());
+  std::optional<Routes> routes;
+  if (!flags.routes.empty()) {
+    auto read = read_routes(flags.routes);
+    if (read.has_error()) return report(read.error());
+    routes = std::move(*read);
+  }
   ForwardPlan plan;
+  plan.routes = routes ? &*routes : nullptr;
   const auto measure_memory = [&](ComputePool& pool) { limits->measure_ram(pool); };
   plan.after_turn = measure_memory;
   plan.prompt = flags.decode ? flags.prompt : flags.tokens;
@@ -235,6 +260,8 @@ void add_one(CLI::App& bench, Chosen& chosen, bool decode) {
     command->add_option("--prompt-tokens", flags->prompt, "tokens that go before them")
         ->check(whole_number(1, 1U << 20))
         ->capture_default_str();
+    command->add_option("--route-trace", flags->routes,
+                        "impose recorded expert choices (`k3 logits --routes`), so that they repeat as they do in life");
   }
   command->add_flag("--json", flags->json, "one object instead of lines");
   command->footer(std::string("The ids are made up: what they say does not matter to the time.\nExample:\n  k3 bench ") +

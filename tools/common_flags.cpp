@@ -112,6 +112,15 @@ void add_reading_flags(CLI::App& command, EngineFlags& flags) {
       ->envname("K3_PIPE")
       ->capture_default_str()
       ->group(engine_group);
+  command
+      .add_option(
+          "--predict", flags.predict,
+          "read the experts that the next layer will probably want while the drive is idle; meter: only count how often that "
+          "would be right")
+      ->check(CLI::IsMember({"on", "off", "meter"}))
+      ->envname("K3_PREDICT")
+      ->capture_default_str()
+      ->group(engine_group);
   command.add_option("--load-threads", flags.load_threads, "reading threads, where the kernel refuses io_uring")
       ->check(whole_number(1, 64))
       ->envname("K3_LOAD_THREADS")
@@ -300,6 +309,9 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   options.direct = flags.direct;
   options.load_threads = flags.load_threads;
   options.pipe = flags.pipe;
+  options.predict = flags.predict == "on"    ? PredictionMode::on
+                    : flags.predict == "off" ? PredictionMode::off
+                                             : PredictionMode::metered;
   return options;
 }
 

@@ -17,6 +17,7 @@ struct EngineFlags {
   std::string bits = "auto", mla_bits = "auto", head_bits = "auto";
   std::string isa = "auto";
   std::string latent_cache = "float32";
+  std::string predict = "on";
   bool exact = false;
   unsigned threads = 0;
   std::size_t chunk = 0;

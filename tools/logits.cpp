@@ -10,6 +10,7 @@
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/input_output.hpp"
+#include "tools/route_trace.hpp"
 #include "tools/session.hpp"
 
 namespace k3::cli {
@@ -19,10 +20,10 @@ static_assert(std::endian::native == std::endian::little, "the files are little-
 
 struct Flags {
   EngineFlags engine;
-  std::string ids, out, hidden, inject, trace;
+  std::string ids, out, hidden, inject, trace, routes;
 };
 
-Result<void> write_floats(const std::string& path, std::span<const float> values) {
+Result<void> write_bytes(const std::string& path, std::string_view bytes) {
   const auto failed = [&] {
     Error error = fail(ErrorCode::io, std::string("cannot write: ") + std::strerror(errno));
     error.file = path;
@@ -30,9 +31,13 @@ Result<void> write_floats(const std::string& path, std::span<const float> values
   };
   std::FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return failed();
-  const bool whole = std::fwrite(values.data(), sizeof(float), values.size(), file) == values.size();
+  const bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   if (std::fclose(file) != 0 || !whole) return failed();
   return {};
+}
+
+Result<void> write_floats(const std::string& path, std::span<const float> values) {
+  return write_bytes(path, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
 }
 
 // Rows for the first layer, instead of embeddings: [tokens, hidden].
@@ -79,6 +84,7 @@ int logits(const Flags& flags) {
     run.inject = rows;
   }
   run.want_hidden = !flags.hidden.empty() || !flags.trace.empty();
+  run.want_routes = !flags.routes.empty();
   auto result = run_ids(**model, *ids, run);
   if (result.has_error()) return report(result.error());
 
@@ -87,6 +93,10 @@ int logits(const Flags& flags) {
                                      {flags.trace, result->hidden}}) {
     if (path.empty()) continue;
     if (auto written = write_floats(path, values); written.has_error()) return report(written.error());
+  }
+  if (!flags.routes.empty()) {
+    const auto written = write_bytes(flags.routes, routes_as_json(result->routes));
+    if (written.has_error()) return report(written.error());
   }
   return exit_ok;
 }
@@ -101,6 +111,7 @@ void add_logits(CLI::App& app, Chosen& chosen) {
   command->add_option("--out", flags->out, "file for the logits, float32 [tokens, vocabulary]");
   command->add_option("--hidden", flags->hidden, "file for the running sum after every layer, float32 [layers, tokens, hidden]");
   command->add_option("--trace", flags->trace, "the same as --hidden")->envname("K3_TRACE");
+  command->add_option("--routes", flags->routes, "file for the experts each token chose, JSON: see `k3 bench cache`");
   command
       ->add_option("--inject", flags->inject,
                    "file with the rows the first layer gets instead of embeddings, float32 [tokens, hidden]")
@@ -111,8 +122,8 @@ void add_logits(CLI::App& app, Chosen& chosen) {
   command->callback([flags, &chosen] {
     check_ids(flags->ids);
     if (flags->ids.empty() && flags->inject.empty()) throw usage_error("--ids is required (or --inject)");
-    if (flags->out.empty() && flags->hidden.empty() && flags->trace.empty())
-      throw usage_error("--out is required (or --hidden, or --trace)");
+    if (flags->out.empty() && flags->hidden.empty() && flags->trace.empty() && flags->routes.empty())
+      throw usage_error("--out is required (or --hidden, --trace, --routes)");
     chosen = [flags] { return logits(*flags); };
   });
 }

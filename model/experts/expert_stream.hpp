@@ -60,7 +60,8 @@ std::uint64_t slot_bytes(const checkpoint::Checkpoint& checkpoint);
 
 struct StreamCounters {
   std::uint64_t reads = 0, bytes = 0, hits = 0, misses = 0, errors = 0, parked = 0;
-  std::chrono::nanoseconds reading{};  // while at least one read was in flight, as far as the model thread has looked
+  std::uint64_t guesses = 0, guesses_used = 0;  // experts read before anybody asked for them, and those of them that somebody had
+  std::chrono::nanoseconds reading{};           // while at least one read was in flight, as far as the model thread has looked
 };
 
 class ExpertStream {
@@ -71,8 +72,13 @@ class ExpertStream {
   virtual ~ExpertStream() = default;
 
   // Names the experts about to be acquired, in the order of acquiring (ascending id): their reads start at once as far as slots
-  // allow, the rest as slots come free. Replaces the previous wish list; reads already in flight go on.
-  virtual void request(std::span<const ExpertKey> keys) = 0;
+  // allow, the rest as slots come free. Replaces the previous wish list and ends guessing; reads already in flight go on. `worth`
+  // [keys] is what each expert was to this step, 0 to 1: slots go by it when one is needed. Empty: all alike.
+  virtual void request(std::span<const ExpertKey> keys, std::span<const float> worth) = 0;
+  void request(std::span<const ExpertKey> keys) { request(keys, {}); }
+  // Names experts that may be wanted next, the likeliest first. They are read while the drive has nothing else to do, at most
+  // `at_once` at a time, until the next request().
+  virtual void guess(std::span<const ExpertKey> keys, std::size_t at_once) = 0;
   // Waits until the expert is in memory. Errors: cancelled (the slot is parked), io or corrupt (names file, offset, expected, got).
   // A key that was not requested is read now. The lease must be gone before the stream is.
   virtual boost::asio::awaitable<Result<Lease>> acquire(ExpertKey key, std::stop_token stop) = 0;

@@ -2,8 +2,20 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <limits>
 
 namespace k3::experts {
+
+namespace {
+
+// What an expert was worth to a step counts a fifth as much a step later. On recorded choices of the released model
+// (`k3 bench cache`) anything from 0.1 to 0.4 does equally well: the last step first, those before it to decide among equals.
+constexpr double log2_of_fading = -2.321928;  // 1/5
+
+constexpr double cold = -std::numeric_limits<double>::infinity();
+
+}  // namespace
 
 SlotPool::SlotPool(std::size_t slots, std::uint32_t first_layer, std::uint32_t layers, std::uint32_t experts)
     : first_layer_(first_layer), experts_(experts), slots_(slots), held_(layers) {
@@ -11,6 +23,8 @@ SlotPool::SlotPool(std::size_t slots, std::uint32_t first_layer, std::uint32_t l
   for (std::size_t slot = slots; slot > 0; --slot) free_.push_back(static_cast<std::uint32_t>(slot - 1));
   slot_of_.assign(std::size_t{layers} * experts, kNone);
   wish_of_.assign(std::size_t{layers} * experts, 0);
+  warmth_.assign(std::size_t{layers} * experts, cold);
+  layer_age_.assign(layers, 0);
 }
 
 std::optional<std::size_t> SlotPool::find(ExpertKey key) const {
@@ -29,7 +43,11 @@ std::optional<std::size_t> SlotPool::take(ExpertKey key, Urgency urgency) {
   }
   const std::uint32_t slot = free_.back();
   free_.pop_back();
-  slots_[slot] = Slot{key, State::loading, false, 0, ++clock_};
+  slots_[slot] = Slot{key, State::loading, false, urgency == Urgency::guess, 0, ++clock_};
+  if (urgency == Urgency::guess) {
+    guessed_.push_back(slot);
+    while (first_guess_ < guesses_.size() && guesses_[first_guess_++] != key) continue;
+  }
   held_[layer].push_back(slot);
   slot_of_[index(key)] = slot;
   return slot;
@@ -67,11 +85,37 @@ void SlotPool::unpin(std::size_t slot) {
   }
 }
 
-void SlotPool::set_wishes(std::span<const ExpertKey> keys) {
+void SlotPool::set_wishes(std::span<const ExpertKey> keys, std::span<const float> worth) {
+  assert(worth.empty() || worth.size() == keys.size());
+  set_guesses({});
+  for (const std::uint32_t slot : guessed_) slots_[slot].guessed = false;
+  guessed_.clear();
   for (const ExpertKey key : wishes_) wish_of_[index(key)] = 0;
   wishes_.assign(keys.begin(), keys.end());
   first_wish_ = 0;
-  for (std::size_t i = 0; i < keys.size(); ++i) wish_of_[index(keys[i])] = static_cast<std::uint32_t>(i + 1);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    wish_of_[index(keys[i])] = static_cast<std::uint32_t>(i + 1);
+    if (i == 0 || keys[i].layer != keys[i - 1].layer) ++layer_age_[keys[i].layer - first_layer_];
+    warm(keys[i], worth.empty() ? 1.0F : worth[i]);
+  }
+}
+
+// Kept as log2(worth) - age * log2(fading): so experts of one layer compare rightly however much time has passed.
+void SlotPool::warm(ExpertKey key, float worth) {
+  double& warmth = warmth_[index(key)];
+  const double faded = static_cast<double>(layer_age_[key.layer - first_layer_]) * log2_of_fading;
+  const double sum = std::exp2(warmth + faded) + static_cast<double>(worth);
+  warmth = sum > 0 ? std::log2(sum) - faded : cold;
+}
+
+void SlotPool::set_guesses(std::span<const ExpertKey> keys) {
+  guesses_.assign(keys.begin(), keys.end());
+  first_guess_ = 0;
+}
+
+std::optional<ExpertKey> SlotPool::next_guess() {
+  while (first_guess_ < guesses_.size() && slot_of_[index(guesses_[first_guess_])] != kNone) ++first_guess_;
+  return first_guess_ < guesses_.size() ? std::optional(guesses_[first_guess_]) : std::nullopt;
 }
 
 std::optional<ExpertKey> SlotPool::next_wish() {
@@ -83,18 +127,24 @@ std::optional<ExpertKey> SlotPool::next_wish() {
   return std::nullopt;
 }
 
+// Of two slots of one layer.
+bool SlotPool::colder(std::uint32_t slot, std::uint32_t than) const {
+  const double warmth = warmth_[index(slots_[slot].key)], other = warmth_[index(slots_[than].key)];
+  return warmth != other ? warmth < other : slots_[slot].used < slots_[than].used;
+}
+
 std::uint32_t SlotPool::coldest_of_layer(std::uint32_t layer) const {
   std::uint32_t coldest = kNone;
   for (const std::uint32_t slot : held_[layer]) {
-    if (slots_[slot].state != State::ready || wish(slot) != 0) continue;
-    if (coldest == kNone || slots_[slot].used < slots_[coldest].used) coldest = slot;
+    if (slots_[slot].state != State::ready || slots_[slot].guessed || wish(slot) != 0) continue;
+    if (coldest == kNone || colder(slot, coldest)) coldest = slot;
   }
   return coldest;
 }
 
-// The least recent of the layer that is furthest over its share. A token visits all layers in turn, so plain recency over all of
-// them would always throw out just what comes next. The asking layer counts as one more, and wins ties: a layer at its share
-// replaces its own.
+// The coldest of the layer that is furthest over its share. A token visits all layers in turn, so plain recency over all of them
+// would always throw out just what comes next. The asking layer counts as one more, and wins ties: a layer at its share replaces
+// its own.
 std::uint32_t SlotPool::unneeded(std::uint32_t for_layer) const {
   std::uint32_t victim = coldest_of_layer(for_layer);
   std::size_t most = victim == kNone ? 0 : held_[for_layer].size() + 1;

@@ -77,9 +77,16 @@ Stream::~Stream() {
   }
 }
 
-void Stream::request(std::span<const ExpertKey> keys) {
+void Stream::request(std::span<const ExpertKey> keys, std::span<const float> worth) {
   assert(std::all_of(keys.begin(), keys.end(), [this](ExpertKey key) { return layout_.contains(key); }));
-  pool_.set_wishes(keys);
+  pool_.set_wishes(keys, worth);
+  harvest();
+}
+
+void Stream::guess(std::span<const ExpertKey> keys, std::size_t at_once) {
+  assert(std::all_of(keys.begin(), keys.end(), [this](ExpertKey key) { return layout_.contains(key); }));
+  pool_.set_guesses(keys);
+  guesses_at_once_ = at_once;
   harvest();
 }
 
@@ -120,7 +127,7 @@ bool Stream::ready(ExpertKey key) const {
 }
 
 boost::asio::awaitable<void> Stream::drain() {
-  pool_.set_wishes({});
+  pool_.set_wishes({}, {});
   Waiter waiter(*this, std::nullopt);
   boost::system::error_code ignored;
   auto token = boost::asio::redirect_error(boost::asio::use_awaitable, ignored);
@@ -143,6 +150,7 @@ std::optional<std::size_t> Stream::claim(ExpertKey key) {
 Lease Stream::lease(std::size_t slot) {
   Load& load = loads_[slot];
   ++(load.fresh ? counters_.misses : counters_.hits);
+  if (load.fresh && load.guessed) ++counters_.guesses_used;
   load.fresh = false;
   return make_lease(slot, load.bytes);
 }
@@ -163,10 +171,25 @@ void Stream::start_wishes() {
   if (std::any_of(waiters_.begin(), waiters_.end(), slotless)) return;  // who waits comes before who will
   while (queue_.empty() && reader_->in_flight() < depth_) {
     const auto key = pool_.next_wish();
-    if (!key) return;
+    if (!key) break;
     const auto slot = pool_.take(*key, SlotPool::Urgency::wish);
     if (!slot) return;
     start_load(*slot, *key);
+    submit_queued();
+  }
+  start_guesses();
+}
+
+// Only what is asked for may fill the drive's queue: a guess in flight is what a wrong one costs.
+void Stream::start_guesses() {
+  while (queue_.empty() && open_reads_ < guesses_at_once_) {
+    const auto key = pool_.next_guess();
+    if (!key) return;
+    const auto slot = pool_.take(*key, SlotPool::Urgency::guess);
+    if (!slot) return;
+    start_load(*slot, *key);
+    loads_[*slot].guessed = true;
+    ++counters_.guesses;
     submit_queued();
   }
 }
@@ -177,6 +200,7 @@ void Stream::start_load(std::size_t slot, ExpertKey key) {
   Load& load = loads_[slot];
   load.pending = static_cast<unsigned>(plan.count);
   load.fresh = true;
+  load.guessed = false;
   load.error.reset();
   const auto* base = reinterpret_cast<const std::uint8_t*>(memory_.data() + slot * slot_bytes_);
   load.bytes = {base + plan.part_at[0], base + plan.part_at[1], base + plan.part_at[2],

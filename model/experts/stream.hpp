@@ -37,7 +37,9 @@ class Stream final : public ExpertStream {
   Stream(StreamParts parts, boost::asio::io_context& context);
   ~Stream() override;
 
-  void request(std::span<const ExpertKey> keys) override;
+  using ExpertStream::request;
+  void request(std::span<const ExpertKey> keys, std::span<const float> worth) override;
+  void guess(std::span<const ExpertKey> keys, std::size_t at_once) override;
   boost::asio::awaitable<Result<Lease>> acquire(ExpertKey key, std::stop_token stop) override;
   bool ready(ExpertKey key) const override;
   void reap() override { harvest(); }
@@ -60,7 +62,8 @@ class Stream final : public ExpertStream {
   struct Load {
     std::array<Read, 6> reads;
     unsigned pending = 0;
-    bool fresh = false;  // nobody has had it since it was read
+    bool fresh = false;    // nobody has had it since it was read
+    bool guessed = false;  // read before anybody asked
     std::optional<Error> error;
     ExpertBytes bytes;
   };
@@ -87,6 +90,7 @@ class Stream final : public ExpertStream {
   Lease lease(std::size_t slot);
   void give_up(std::size_t slot);
   void start_wishes();
+  void start_guesses();
   void start_load(std::size_t slot, ExpertKey key);
   void aim(Read& read) const;
   void harvest();
@@ -109,6 +113,7 @@ class Stream final : public ExpertStream {
   std::unique_ptr<Reader> reader_;
   CompletionQueue queue_;  // reads beyond the queue depth
   std::size_t open_reads_ = 0;
+  std::size_t guesses_at_once_ = 0;
   std::chrono::steady_clock::time_point (*const clock_)();
   std::chrono::steady_clock::time_point reading_since_;  // while any read is open
   boost::asio::posix::stream_descriptor wake_;

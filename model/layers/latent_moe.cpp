@@ -9,6 +9,22 @@ namespace {
 // Gathered rows of a wave, at most, unless one expert alone has more: 256 rows of the released widths take 10 MB.
 constexpr std::size_t wave_rows = 256;
 
+// Of a prompt the last tokens say most about what comes next: each counts a fifth of the one after it. So a long prompt, in which
+// every expert is somebody's, leaves those in memory that its end used, and what others use.
+void weigh(const MoeStep& step, std::size_t experts, MoeScratch& s) {
+  constexpr float fading = 0.2F;
+  constexpr std::size_t rows_that_count = 16;
+  s.worth.assign(experts, 0.0F);
+  for (const RowGroup& group : step.groups) {
+    float share = 1;
+    for (std::size_t i = 0; i < std::min(group.count, rows_that_count); ++i, share *= fading) {
+      add_worth(s.choices[group.first + group.count - 1 - i], share, s.worth);
+    }
+  }
+  s.wanted_worth.clear();
+  for (const experts::ExpertKey& key : s.wanted) s.wanted_worth.push_back(s.worth[key.expert]);
+}
+
 // Turns each row's choices into each expert's rows, and lists the experts that have any.
 void list_users(const MoeStep& step, std::size_t experts, MoeScratch& s) {
   s.first_user.assign(experts + 1, 0);
@@ -38,7 +54,9 @@ bool route(const Compute& compute, const MoeStep& step, MoeScratch& s) {
     choose_experts({&s.scores[row * experts], experts}, step.weights.router_bias, compute.config.experts_per_token,
                    compute.config.routed_scaling, step.expert_top_p, s.choices[row]);
   }
+  step.chosen(std::span(s.choices).first(rows));
   list_users(step, experts, s);
+  weigh(step, experts, s);
   return true;
 }
 
@@ -81,9 +99,10 @@ struct ClearWave {
 boost::asio::awaitable<bool> latent_moe(const Compute& compute, const MoeStep& step, MoeScratch& s) {
   if (!route(compute, step, s)) co_return false;
   const std::uint64_t read_before = step.stream.counters().misses;
-  step.stream.request(s.wanted);
+  step.stream.request(s.wanted, s.wanted_worth);
   step.times.enter(StepTimes::Phase::overlapped);
   if (!run_shared(compute, step, s)) co_return false;
+  step.while_travelling();
   s.sum.assign(step.x.rows() * compute.config.latent, 0.0F);
   const ClearWave clear{s.wave};
   for (std::size_t i = 0; i < s.wanted.size();) {

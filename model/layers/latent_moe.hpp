@@ -41,6 +41,7 @@ struct MoeScratch {
   Activations latent_input, sum_input;
   std::vector<std::vector<Choice>> choices;        // [rows]
   std::vector<experts::ExpertKey> wanted;          // ascending
+  std::vector<float> worth, wanted_worth;          // [experts], and of `wanted`: what the next token may need again
   std::vector<ExpertWave::User> users;             // of expert 0, then of expert 1, ..., each by ascending row
   std::vector<std::size_t> first_user, next_user;  // [experts + 1]: where an expert's users begin
   ExpertWave wave;
@@ -51,11 +52,14 @@ struct MoeStep {
   const checkpoint::MoeWeights& weights;
   std::size_t layer;
   Activations& x;  // [rows, hidden], normed
+  std::span<const RowGroup> groups;
   float expert_top_p;
   experts::ExpertStream& stream;
   std::stop_token stop;
-  FunctionRef<bool()> between_experts;            // a cancellation point
-  std::vector<std::optional<Error>>& row_errors;  // [rows]: set where an expert could not be read
+  FunctionRef<bool()> between_experts;                       // a cancellation point
+  FunctionRef<void(std::span<std::vector<Choice>>)> chosen;  // told what the router chose, and may change it
+  FunctionRef<void()> while_travelling;                      // called when nothing is left to do without experts
+  std::vector<std::optional<Error>>& row_errors;             // [rows]: set where an expert could not be read
   StepTimes& times;
   float* out;  // [rows, hidden]
 };

@@ -18,4 +18,8 @@ struct Choice {
 void choose_experts(std::span<const float> scores, std::span<const float> bias, std::size_t count, float scaling, float top_p,
                     std::vector<Choice>& chosen);
 
+// Adds to worth[expert] what a row's choice says of the next row's: an expert is the likelier to be chosen again the larger its
+// weight is among those of its row. `share`: how much this row counts, 1 for the last one.
+void add_worth(std::span<const Choice> chosen, float share, std::span<float> worth);
+
 }  // namespace k3::layers

@@ -21,7 +21,7 @@ what, path = sys.argv[1:]
 text = open(path, encoding="utf-8").read()
 assert text.endswith("}\n") and text.count("\n") == 1, "not one line"
 document = json.loads(text)
-machine, results = document["machine"], document["results"]
+machine, results = document.get("machine"), document["results"]
 
 
 def numbers(value):
@@ -45,7 +45,7 @@ if what == "io":
     for r in results:
         positive(r, "gbps")
     assert max(r["gbps"] for r in results) == machine["drive_gbps"]
-else:
+elif what != "cache":
     positive(machine, "threads", "ram_gbps", "int8_tops", "bf16_tflops")
     assert machine["isa"] and machine["bf16_unit"] and machine["int8_unit"]
 if what.startswith("kernels"):
@@ -60,7 +60,14 @@ if what.startswith("kernels"):
         assert abs(max(times) / (r["ms"] / 1e3) / r["ratio"] - 1) < 1e-6, r
     if what == "kernels of one name":
         assert [(r["name"], r["rows"]) for r in results] == [("int8", 1), ("int8", 3)] and machine["isa"] == "scalar"
-if what in ("prefill", "decode", "decode from the drive"):
+if what == "cache":
+    assert document["tokens"] == 12 and len(document["repeated_by_rank"]) > 0 and len(results) > 3
+    for earlier, later in zip(results, results[1:]):
+        assert earlier["slots"] < later["slots"] and earlier["best"] <= later["best"]
+    for r in results:
+        assert all(0 <= r[name] <= r["best"] for name in ("lru-global", "lru", "lfu", "s3-fifo", "arc", "k3")), r
+    assert results[-1]["lru"] == results[-1]["k3"] == results[-1]["best"] > 0
+if what.startswith(("prefill", "decode")):
     (r,) = results
     positive(r, "tokens", "tokens_per_s", "wall_s", "peak_rss_bytes")
     assert abs(r["tokens"] / r["wall_s"] / r["tokens_per_s"] - 1) < 1e-9
@@ -73,7 +80,11 @@ if what in ("prefill", "decode", "decode from the drive"):
     else:
         assert len(r["ids"]) == 8 and all(isinstance(i, int) for i in r["ids"])
         positive(r, "ratio", "ram_bytes_per_token")
-    if what == "decode from the drive":
+    if what == "decode of recorded choices":
+        # Eleven recorded tokens in turn: what was imposed is what was read.
+        assert 0 < r["expert_hit_rate"] < 1 and r["repeated_share"] > 0 and 0 < r["prefetch_recall"] <= 1
+        assert r["wasted_bytes"] == 0, "a meter reads nothing"
+    if what.startswith("decode "):
         positive(machine, "drive_gbps")
         positive(r, "read_s", "wait_s", "needed_bytes", "bound_s", "drive_gbps", "bytes_per_token")
         assert abs(r["bound_s"] / r["wall_s"] / r["ratio"] - 1) < 1e-9 and r["bound"] == "drive"
@@ -104,6 +115,24 @@ check "io" io bundled --seconds 0.1 --json
 check "prefill" prefill bundled --tokens 64 --json
 check "decode" decode bundled --tokens 8 --json
 check "decode from the drive" decode bundled --tokens 8 --expert-gb 0 --json
+
+ids=1539,349,372,1280,405,33,987,1101,45,678,901,234
+"$k3" logits bundled --ids "$ids" --routes "$work/routes.json" 2>/dev/null || failed=1
+"$k3" logits bundled --ids "$ids" --routes "$work/one-by-one.json" --chunk 1 --expert-gb 0 2>/dev/null || failed=1
+cmp "$work/routes.json" "$work/one-by-one.json" || failed=1
+check "cache" cache "$work/routes.json" --json
+check "decode of recorded choices" decode bundled --tokens 8 --expert-gb 0.001 --predict meter \
+  --route-trace "$work/routes.json" --json
+echo '{"tokens":[[[1,2],[3]]]}' >"$work/uneven.json"
+for broken in "$work/uneven.json" "$work/no-such-file.json" /dev/null; do
+  if "$k3" bench cache "$broken" >"$work/out" 2>&1 || ! grep -qF "$broken" "$work/out"; then
+    echo "FAILED  bench cache $broken: $(head -c 400 "$work/out")"
+    failed=1
+  fi
+done
+refused "--slots" cache "$work/routes.json" --slots 0
+refused "TRACE" cache
+refused "--predict" decode bundled --predict maybe
 
 refused "subcommand"
 refused "sing" sing

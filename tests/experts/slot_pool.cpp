@@ -174,6 +174,111 @@ TEST_CASE("what is wished for stays until consumed, unless a demand finds nothin
   }
 }
 
+namespace {
+
+// One step of layer 0: all wished for at once, each read unless it is there, all used.
+void step(SlotPool& pool, const std::vector<std::uint32_t>& experts, const std::vector<float>& worth) {
+  std::vector<ExpertKey> keys;
+  for (const std::uint32_t expert : experts) keys.push_back({0, expert});
+  pool.set_wishes(keys, worth);
+  for (const ExpertKey key : keys) {
+    pool.consume(key);
+    if (!pool.find(key)) load(pool, key);
+  }
+}
+
+std::vector<std::uint32_t> held(const SlotPool& pool) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t expert = 0; expert < 8; ++expert) {
+    if (pool.find({0, expert})) out.push_back(expert);
+  }
+  return out;
+}
+
+using Held = std::vector<std::uint32_t>;
+
+}  // namespace
+
+TEST_CASE("of a step's experts those stay that were worth most to it") {
+  SlotPool pool(3, 0, 1, 8);
+  step(pool, {0, 1, 2}, {0.3F, 1.0F, 0.6F});
+  step(pool, {3}, {1.0F});
+  CHECK(held(pool) == Held{1, 2, 3});
+  step(pool, {4}, {1.0F});
+  CHECK(held(pool) == Held{1, 3, 4});
+}
+
+TEST_CASE("what was of little use lately outlives what was of much use before, and use adds up") {
+  SlotPool pool(3, 0, 1, 8);
+  step(pool, {0, 1}, {1.0F, 1.0F});
+  step(pool, {1, 2}, {0.25F, 0.25F});
+  step(pool, {3}, {0.25F});
+  CHECK(held(pool) == Held{1, 2, 3});  // 0: 1/25; 2: 1/20
+  step(pool, {4}, {0.25F});
+  CHECK(held(pool) == Held{1, 3, 4});  // 1: 1/125 + 1/100; 2: 1/100
+}
+
+TEST_CASE("worth compares rightly however long ago it was") {
+  SlotPool pool(3, 0, 1, 8);
+  step(pool, {0, 1}, {0.5F, 1.0F});
+  for (int i = 0; i < 5000; ++i) step(pool, {7}, {1.0F});
+  step(pool, {2}, {1.0F});
+  CHECK(held(pool) == Held{1, 2, 7});
+}
+
+TEST_CASE("a step of many that are worth nothing leaves those that were") {
+  SlotPool pool(3, 0, 1, 8);
+  step(pool, {0, 1}, {1.0F, 0.5F});
+  step(pool, {2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 0});
+  CHECK(held(pool) == Held{0, 1, 7});
+}
+
+TEST_CASE("a guess takes what nobody needs, and stays until something is wished for") {
+  SlotPool pool(3, 0, 1, 8);
+  step(pool, {0, 1, 2}, {0.3F, 1.0F, 0.6F});
+  const std::vector<ExpertKey> guesses{{0, 1}, {0, 5}, {0, 6}, {0, 7}};
+  pool.set_guesses(guesses);
+  REQUIRE(pool.next_guess() == ExpertKey{0, 5});  // 1 is there
+  const auto slot = pool.take({0, 5}, Urgency::guess);
+  REQUIRE(slot.has_value());
+  CHECK(held(pool) == Held{1, 2, 5});
+  SECTION("one that failed is not guessed again") {
+    pool.failed(*slot);
+    CHECK(pool.next_guess() == ExpertKey{0, 6});
+  }
+  SECTION("guesses do not push each other out") {
+    pool.loaded(*slot);
+    for (const std::uint32_t expert : {6U, 7U}) {
+      const auto more = pool.take({0, expert}, Urgency::guess);
+      REQUIRE(more.has_value());
+      pool.loaded(*more);
+    }
+    CHECK(held(pool) == Held{5, 6, 7});
+    CHECK_FALSE(pool.next_guess().has_value());
+    CHECK_FALSE(pool.take({0, 3}, Urgency::guess).has_value());
+  }
+  SECTION("wishes end it: a wrong guess is the first to go") {
+    pool.loaded(*slot);
+    step(pool, {3}, {1.0F});
+    CHECK(held(pool) == Held{1, 2, 3});
+    CHECK_FALSE(pool.next_guess().has_value());
+  }
+  SECTION("a demand out of turn finds a slot") {
+    pool.loaded(*slot);
+    for (const std::uint32_t expert : {6U, 7U}) pool.loaded(*pool.take({0, expert}, Urgency::guess));
+    CHECK(pool.take({0, 3}, Urgency::demand).has_value());
+  }
+}
+
+TEST_CASE("a guess never takes what is wished for") {
+  SlotPool pool(1, 0, 1, 8);
+  load(pool, {0, 0});
+  const std::vector<ExpertKey> wishes{{0, 0}}, guesses{{0, 1}};
+  pool.set_wishes(wishes);
+  pool.set_guesses(guesses);
+  CHECK_FALSE(pool.take({0, 1}, Urgency::guess).has_value());
+}
+
 TEST_CASE("random walks keep the pool consistent, and repeat exactly") {
   const auto walk = [](unsigned seed) {
     std::minstd_rand random(seed);
@@ -188,7 +293,8 @@ TEST_CASE("random walks keep the pool consistent, and repeat exactly") {
         case 0:
         case 1:
           if (!pool.find(key)) {
-            const auto taken = pool.take(key, below(2) == 0 ? Urgency::wish : Urgency::demand);
+            constexpr Urgency all[] = {Urgency::guess, Urgency::wish, Urgency::demand};
+            const auto taken = pool.take(key, all[below(3)]);
             trace.push_back(taken ? static_cast<std::uint32_t>(*taken) : 99);
             if (taken) CHECK(pool.find(key) == *taken);
           }
@@ -208,7 +314,11 @@ TEST_CASE("random walks keep the pool consistent, and repeat exactly") {
         default: {
           std::vector<ExpertKey> wishes;
           for (unsigned i = below(5); i > 0; --i) wishes.push_back({2 + below(3), below(6)});
-          pool.set_wishes(wishes);
+          if (below(2) == 0) {
+            pool.set_wishes(wishes);
+          } else {
+            pool.set_guesses(wishes);
+          }
         }
       }
       for (std::size_t i = 0; i < pool.size(); ++i) {

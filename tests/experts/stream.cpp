@@ -99,6 +99,83 @@ TEST_CASE("an expert nobody wished for is read at once, at the cost of the wish 
   CHECK(bench.disk->submitted == 4);  // A, B, D and B again
 }
 
+TEST_CASE("guesses are read while the drive has nothing else to do, a few at a time") {
+  Bench bench(6);
+  bench.disk->held = true;
+  const std::vector<ExpertKey> wanted{kA, kB}, likely{{2, 0}, {2, 1}, {2, 2}};
+  bench.stream->request(wanted);
+  bench.stream->guess(likely, 2);
+  CHECK(bench.disk->waiting() == 2);  // the drive is busy with what is wanted
+  bench.disk->finish(0);
+  bench.stream->reap();
+  CHECK(bench.disk->waiting() == 2);  // one wanted, one guessed
+  bench.disk->finish(0);
+  bench.stream->reap();
+  CHECK(bench.disk->waiting() == 2);
+  bench.disk->finish(0);
+  bench.stream->reap();
+  CHECK(bench.disk->waiting() == 2);
+  CHECK(bench.stream->counters().guesses == 3);
+  bench.disk->finish_all();
+  bench.stream->reap();
+  CHECK(bench.disk->waiting() == 0);
+
+  const std::vector<ExpertKey> next{{2, 1}, {2, 3}};
+  bench.stream->request(next);
+  CHECK(bench.disk->waiting() == 1);  // the other was guessed
+  CHECK(bench.good({2, 1}));
+  CHECK(bench.stream->counters().guesses_used == 1);
+  CHECK(bench.good({2, 1}));
+  CHECK(bench.stream->counters().guesses_used == 1);
+  bench.disk->finish_all();
+}
+
+TEST_CASE("a request ends guessing, and joins a guess on its way") {
+  Bench bench(6);
+  bench.disk->held = true;
+  const std::vector<ExpertKey> likely{{2, 0}, {2, 1}, {2, 2}}, next{{2, 0}};
+  bench.stream->guess(likely, 1);
+  CHECK(bench.disk->waiting() == 1);
+  Pending pending;
+  bench.stream->request(next);
+  bench.begin({2, 0}, pending);
+  CHECK(bench.disk->submitted == 1);
+  bench.disk->finish_all();
+  settle(bench.context);
+  REQUIRE(pending.ok());
+  CHECK(bench.world.holds((*pending.result)->bytes(), {2, 0}));
+  CHECK(bench.disk->submitted == 1);
+}
+
+TEST_CASE("a guess that cannot be read troubles nobody, and is read again when it is wanted") {
+  Bench bench(4);
+  bench.disk->fate = [](const Completion&) { return Fate{EIO}; };
+  const std::vector<ExpertKey> likely{kA, kB};
+  bench.stream->guess(likely, 2);
+  bench.stream->reap();
+  bench.stream->reap();
+  CHECK(bench.stream->in_flight() == 0);
+  CHECK(bench.disk->submitted == 2);
+  bench.disk->fate = nullptr;
+  CHECK(bench.good(kA));
+}
+
+TEST_CASE("with one slot a guess on its way delays what is wanted, and no more") {
+  Bench bench(1);
+  bench.disk->held = true;
+  const std::vector<ExpertKey> likely{kA}, wanted{kB};
+  bench.stream->guess(likely, 2);
+  bench.stream->request(wanted);
+  Pending pending;
+  bench.begin(kB, pending);
+  CHECK(bench.disk->submitted == 1);
+  bench.disk->held = false;
+  bench.disk->finish_all();
+  settle(bench.context);
+  REQUIRE(pending.ok());
+  CHECK(bench.world.holds((*pending.result)->bytes(), kB));
+}
+
 TEST_CASE("the queue depth bounds the reads in flight, and all still arrive") {
   for (const unsigned depth : {1U, 4U}) {
     Bench bench(4, Placement::scattered, depth);

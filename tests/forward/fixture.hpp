@@ -52,6 +52,7 @@ struct RunnerOptions {
   bool exact = false;
   std::optional<experts::ExpertKey> lost;  // reading this expert fails
   LatentFormat latents = LatentFormat::float32;
+  PredictionMode predict = PredictionMode::off;
   layers::StepTimes::Clock clock = std::chrono::steady_clock::now;
 };
 
@@ -87,6 +88,7 @@ class Runner {
     context.checkpoint = &loaded.checkpoint;
     context.trunk.window_bytes = 1;  // two blocks
     context.exact = options.exact;
+    context.predict = options.predict;
     context.clock = options.clock;
     forward_.emplace(context);
   }

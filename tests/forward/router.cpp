@@ -36,6 +36,15 @@ TEST_CASE("NaN scores are chosen last and upset nothing") {
   CHECK(chosen[1].expert == 3);
 }
 
+TEST_CASE("an expert's worth falls with its rank in the row, and adds up over rows") {
+  const std::vector<Choice> row{{1, 0.1F}, {2, 0.7F}, {5, 0.2F}};
+  std::vector<float> worth(6);
+  k3::layers::add_worth(row, 1.0F, worth);
+  CHECK(worth == std::vector<float>{0, 0.5F, 1, 0, 0, 0.75F});
+  k3::layers::add_worth(row, 0.5F, worth);
+  CHECK(worth[2] == 1.5F);
+}
+
 TEST_CASE("expert top-p keeps the fewest that reach the share; 1 is off") {
   const std::vector<float> scores{0.1F, 0.6F, 0.2F, 0.1F}, bias(4, 0.0F);
   std::vector<Choice> chosen;
