@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/sequence/latent_format.hpp"
 #include "model/ticket.hpp"
@@ -20,11 +21,12 @@ struct WeightBits {
 
 struct ModelOptions {
   std::filesystem::path directory;
-  std::string id;               // empty: the directory's name
-  unsigned threads = 0;         // 0: all the process may use
-  std::string isa;              // empty or "auto": the best this machine has
-  std::size_t max_context = 0;  // 0: the model's own limit
-  std::size_t chunk = 0;        // prompt rows per step, at most; 0: what memory allows
+  std::vector<std::filesystem::path> shard_directories;  // in which shards may lie too
+  std::string id;                                        // empty: the directory's name
+  unsigned threads = 0;                                  // 0: all the process may use
+  std::string isa;                                       // empty or "auto": the best this machine has
+  std::size_t max_context = 0;                           // 0: the model's own limit
+  std::size_t chunk = 0;                                 // prompt rows per step, at most; 0: what memory allows
   std::size_t queue_capacity = 16;
   std::size_t layers = 0;  // 0: all
   WeightBits bits;

@@ -181,8 +181,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   if (const auto checked = check(options); checked.has_error()) return checked.error();
   const auto kernels = choose_kernels(options.isa);
   if (kernels.has_error()) return kernels.error();
-  auto checkpoint = checkpoint::Checkpoint::open(options.directory);
+  auto checkpoint = checkpoint::Checkpoint::open(options.directory, options.shard_directories);
   if (checkpoint.has_error()) return checkpoint.error();
+  for (const Error& useless : checkpoint->left_out()) spdlog::warn("{}", useless.describe());
   if (const auto fits = check_against(options, checkpoint->config()); fits.has_error()) return fits.error();
   const std::size_t context = options.max_context == 0 ? checkpoint->config().max_positions : options.max_context;
 

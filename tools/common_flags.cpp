@@ -71,6 +71,14 @@ CLI::Validator as_think() {
           "{on,off,low,high,max}"};
 }
 
+CLI::Validator check_dirs() {
+  return {[](std::string& value) -> std::string {
+            const bool gap = value.empty() || value.front() == ',' || value.back() == ',' || value.find(",,") != std::string::npos;
+            return gap ? "'" + value + "' has an empty part where a directory should be" : "";
+          },
+          "DIR[,DIR...]"};
+}
+
 // A flag that the engine will have: naming it must not look as if it worked.
 void refuse(CLI::App& command, const std::string& flag, const std::string& variable, const std::string& feature) {
   const std::string known_as = variable.empty() ? flag : flag + " (" + variable + ")";
@@ -83,7 +91,6 @@ void refuse(CLI::App& command, const std::string& flag, const std::string& varia
 }
 
 void refuse_what_is_not_built(CLI::App& command) {
-  refuse(command, "--dirs", "K3_DIRS", "a model lies in one directory");
   refuse(command, "--mmap", "K3_MMAP", "weights are read, not mapped");
   refuse(command, "--vulkan", "K3_VK", "it computes on the CPU");
   refuse(command, "--vulkan-gb", "K3_VK_GB", "it computes on the CPU");
@@ -194,8 +201,30 @@ void add_model(CLI::App& command, std::string& model) {
   command.add_option("MODEL", model, "the model's directory, or `bundled` for the small one that comes with k3")->required();
 }
 
+void add_dirs(CLI::App& command, std::string& dirs) {
+  command
+      .add_option(
+          "--dirs", dirs,
+          "more directories, on other drives, with shards of the model: instead of in MODEL or as copies, between which reads "
+          "are spread")
+      ->check(check_dirs())
+      ->envname("K3_DIRS")
+      ->group(engine_group);
+}
+
+std::vector<std::filesystem::path> directories(const std::string& dirs) {
+  std::vector<std::filesystem::path> out;
+  for (std::size_t begin = 0; begin < dirs.size();) {
+    const std::size_t end = std::min(dirs.find(',', begin), dirs.size());
+    out.emplace_back(dirs.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_model(command, flags.model);
+  add_dirs(command, flags.dirs);
   command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
       ->check(whole_number(1, 1024))
       ->group(engine_group);
@@ -284,6 +313,7 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   if (directory.has_error()) return directory.error();
   ModelOptions options;
   options.directory = std::move(directory).value();
+  options.shard_directories = directories(flags.dirs);
   if (flags.model == "bundled") options.id = "k3-mini";
   options.threads = flags.threads;
   options.isa = flags.isa == "auto" ? "" : flags.isa;

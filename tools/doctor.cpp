@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "kernels/kernels.hpp"
-#include "model/checkpoint/checkpoint.hpp"
+#include "model/checkpoint/copies.hpp"
 #include "model/compute_pool.hpp"
 #include "model/loaded_model.hpp"
 #include "model/machine_memory.hpp"
@@ -101,13 +101,15 @@ int examine(const checkpoint::Checkpoint& model, const Flags& flags, const Model
   fmt::print("model            {}\n", model.directory().string());
   fmt::print("  layers         {} ({} with experts), {} experts, {} a token\n", config.layers, config.layers - config.dense_layers,
              config.experts, config.experts_per_token);
-  fmt::print("  files          {} shards, {:.3f} GB\n", model.files().size(), gigabytes(sizes.shards));
+  const std::vector<checkpoint::File> copies = checkpoint::one_by_one(model.files());
+  fmt::print("  files          {} shards, {:.3f} GB{}\n", model.files().size(), gigabytes(sizes.shards),
+             copies.size() == model.files().size() ? "" : fmt::format(", {} files with all copies", copies.size()));
   const auto planned = plan_memory_of(options, model, *precision);
   if (planned.has_error()) return report(planned.error());
   const MemoryPlan& plan = *planned;
   print_plan(plan, sizes);
 
-  auto drive = measure_drive(model.files(), flags.seconds);
+  auto drive = measure_drive(copies, flags.seconds);
   fmt::print("drive\n");
   double speed = 0;
   if (drive.has_error()) {
@@ -131,8 +133,9 @@ int doctor(const Flags& flags) {
     auto chosen = model_options(flags.engine);
     if (chosen.has_error()) return report(chosen.error());
     options = std::move(chosen).value();
-    auto opened = checkpoint::Checkpoint::open(options.directory);
+    auto opened = checkpoint::Checkpoint::open(options.directory, options.shard_directories);
     if (opened.has_error()) return report(opened.error());
+    for (const Error& useless : opened->left_out()) report(useless);
     if (auto fits = check_against(options, opened->config()); fits.has_error()) return report(fits.error());
     model.emplace(std::move(opened).value());
   }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 
+#include "model/checkpoint/copies.hpp"
 #include "model/checkpoint/pieces.hpp"
 #include "model/checkpoint/quantise.hpp"
 #include "model/checkpoint/stored_matrix.hpp"
@@ -36,7 +37,7 @@ class Builder {
   Builder(const Checkpoint& checkpoint, const TrunkPrecision& precision, char* base, std::uint64_t capacity,
           const StreamedShare& share)
       : checkpoint_(checkpoint), precision_(precision), base_(base), capacity_(capacity), share_(share) {
-    handles_.resize(checkpoint.files().size());
+    for (const File& file : checkpoint.files()) files_.emplace_back(file);
   }
 
   // Attention matrices share names between the two kinds, but not a precision.
@@ -212,17 +213,7 @@ class Builder {
   }
 
   void read(const Tensor& tensor, char* to) {
-    const auto& file = checkpoint_.files()[tensor.file];
-    auto& handle = handles_[tensor.file];
-    if (handle.fd() < 0) {
-      auto opened = FileHandle::open(file.path);
-      if (!opened) {
-        error_ = opened.error();
-        return;
-      }
-      handle = std::move(*opened);
-    }
-    const auto done = handle.read(to, tensor.bytes, tensor.offset, file.path.string());
+    const auto done = files_[tensor.file].read(to, tensor.bytes, tensor.offset);
     if (!done) error_ = done.error();
   }
 
@@ -249,7 +240,7 @@ class Builder {
   StreamedShare share_;
   std::vector<StreamedMatrix> streamed_;
   std::optional<StreamedMatrix> streamed_embedding_;
-  std::vector<FileHandle> handles_;
+  std::vector<AnyCopy> files_;
   std::vector<Piece> pieces_;
   std::vector<Part> parts_;        // [pieces]
   std::deque<std::string> names_;  // of the matrices; what points into these two stays where it is
