@@ -35,6 +35,7 @@ struct ModelOptions {
   float expert_top_p = 1.0F;  // 1: all chosen experts
   double ram_gb = 0;          // memory of the whole process, GB; 0: from what the machine has
   double expert_gb = -1;      // slots for experts, GB; < 0: from what the machine has
+  bool mmap = false;          // the trunk, instead of reading it: as stored or not at all
   bool direct = true;
   unsigned load_threads = 0;  // of the pread backend; 0: default
   bool pipe = true;           // false: read experts one by one, synchronously

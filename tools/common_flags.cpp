@@ -91,7 +91,6 @@ void refuse(CLI::App& command, const std::string& flag, const std::string& varia
 }
 
 void refuse_what_is_not_built(CLI::App& command) {
-  refuse(command, "--mmap", "K3_MMAP", "weights are read, not mapped");
   refuse(command, "--vulkan", "K3_VK", "it computes on the CPU");
   refuse(command, "--vulkan-gb", "K3_VK_GB", "it computes on the CPU");
   refuse(command, "--vulkan-uploads", "K3_VK_UP", "it computes on the CPU");
@@ -108,6 +107,12 @@ void add_reading_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--expert-gb", flags.expert_gb, "of that for experts; default: what the trunk leaves")
       ->check(check_finite(0, 1e6, "GB"))
       ->envname("K3_EXPERT_GB")
+      ->group(engine_group);
+  add_switch(
+      command, "--mmap", flags.mmap,
+      "map the weights that are not experts instead of reading them: as stored, such as a container of `k3 repack`. The files "
+      "must stay as they are meanwhile")
+      ->envname("K3_MMAP")
       ->group(engine_group);
   command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
       ->check(on_or_off())
@@ -327,6 +332,7 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   options.bits = {bits(flags.bits), bits(flags.mla_bits), bits(flags.head_bits)};
   options.exact = flags.exact;
   options.latents = latent_format(flags);
+  options.mmap = flags.mmap;
   options.direct = flags.direct;
   options.load_threads = flags.load_threads;
   options.pipe = flags.pipe;

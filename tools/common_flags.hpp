@@ -26,6 +26,7 @@ struct EngineFlags {
   std::size_t layers = 0;
   float expert_top_p = 1.0F;
   double ram_gb = 0, expert_gb = -1;
+  bool mmap = false;
   bool direct = true;
   bool pipe = true;
   unsigned load_threads = 0;

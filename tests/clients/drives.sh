@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# drives.sh K3: the bundled model with its shards in several directories, in copies: the answers of the model as it is; what cannot be
+# drives.sh K3: the bundled model with its shards in several directories, in copies, and mapped: the answers of the model as it is; what cannot be
 # is refused by name.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -88,5 +88,19 @@ cp "$model/${shards[5]}" "$work/b/${shards[2]}"
 expect 1 "$work/b/${shards[2]}" "$k3" generate "$model" --ids 1 --dirs "$dirs"
 grep -qF "$model/${shards[2]}" "$work/out" || fail "copies that differ: not both are named"
 expect 1 "should be copies" "$k3" verify "$model" --dirs "$dirs"
+
+# Mapped: the container that was made above against the same one read, and the original as it is stored.
+answers "$work/read" "$work/int8"
+same "a mapped container" "$work/read" "$work/int8" --mmap
+K3_MMAP=1 same "the same by K3_MMAP" "$work/read" "$work/int8"
+same "mapped, with less memory than the trunk takes" "$work/read" "$work/int8" --mmap --ram-gb "$(least "$work/int8" --mmap)"
+same "a mapped original" "$work/plain" tools/mini/model --mmap
+mkdir "$work/c" && mv "$work/int8/"model-00002-of-* "$work/c/"
+same "a container on two drives, mapped" "$work/read" "$work/int8" --mmap --dirs "$work/c"
+expect 1 "cannot be mapped" "$k3" generate tools/mini/model --ids 1 --mmap --bits 8
+grep -qF "k3 repack" "$work/out" || fail "the refusal does not say what to do"
+expect 1 "cannot be mapped" "$k3" generate "$work/int8" --ids 1 --mmap --bits 4 --dirs "$work/c"
+expect 1 "cannot be mapped" "$k3" doctor tools/mini/model --mmap --mla-bits 8
+expect 0 "mapped" "$k3" doctor tools/mini/model --mmap --seconds 0.1
 
 exit "$failed"
