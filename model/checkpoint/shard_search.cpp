@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "model/checkpoint/copies.hpp"
+
 namespace k3::checkpoint {
 
 namespace fs = std::filesystem;
@@ -18,30 +20,16 @@ Error about(const fs::path& path, ErrorCode code, std::string message) {
   return Error{.code = code, .message = std::move(message), .file = path.string()};
 }
 
-// What one directory has under a shard's name.
-struct Candidate {
-  HeaderText text;
-  Header header;
-};
-
-Result<Candidate> read_candidate(const fs::path& path) {
-  auto text = read_header_text(path);
-  if (!text) return text.error();
-  auto header = parse_header(text->json, text->file_bytes, path.string());
-  if (!header) return header.error();
-  return Candidate{std::move(*text), std::move(*header)};
-}
-
-// Of two whole files. Which one is right cannot be told from here, and a model made of both would answer nonsense now and then.
-std::optional<Error> difference(const fs::path& first, const HeaderText& a, const fs::path& second, const HeaderText& b) {
-  if (a.file_bytes != b.file_bytes) {
-    Error error = about(second, ErrorCode::corrupt, "this and " + first.string() + " should be copies and differ in size");
-    error.expected = std::to_string(a.file_bytes) + " bytes";
-    error.got = std::to_string(b.file_bytes);
-    return error;
+// Of two whole files that are not alike. Which one is right cannot be told from here, and a model made of both would answer
+// nonsense now and then.
+Error difference(const fs::path& first, const HeaderText& a, const fs::path& second, const HeaderText& b) {
+  if (a.file_bytes == b.file_bytes) {
+    return about(second, ErrorCode::corrupt, "this and " + first.string() + " should be copies and their headers differ");
   }
-  if (a.json == b.json) return std::nullopt;
-  return about(second, ErrorCode::corrupt, "this and " + first.string() + " should be copies and their headers differ");
+  Error error = about(second, ErrorCode::corrupt, "this and " + first.string() + " should be copies and differ in size");
+  error.expected = std::to_string(a.file_bytes) + " bytes";
+  error.got = std::to_string(b.file_bytes);
+  return error;
 }
 
 }  // namespace
@@ -84,36 +72,45 @@ std::uint32_t ShardSearch::drive_of(const fs::path& file) {
 }
 
 Result<FoundShard> ShardSearch::find(const std::string& shard) {
-  std::optional<Candidate> good;
+  std::optional<HeaderText> good;
   FoundShard found;
   std::vector<Error> faults;
   for (std::size_t i = 0; i < directories_.size(); ++i) {
     const fs::path path = directories_[i] / shard;
-    auto candidate = read_candidate(path);
-    if (!candidate && candidate.error().code == ErrorCode::not_found) continue;
+    auto text = read_header_text(path);
+    if (!text && text.error().code == ErrorCode::not_found) continue;
     useful_[i] = true;
-    if (!candidate) {
-      faults.push_back(candidate.error());
+    if (!text) {
+      faults.push_back(text.error());
       continue;
     }
-    if (!good) {
-      found.file = {path, candidate->text.file_bytes, drive_of(path)};
-      good = std::move(*candidate);
+    if (good && good->file_bytes == text->file_bytes && good->json == text->json) {
+      add_copy(found.file, path);
       continue;
     }
-    // A link to a copy that is counted already: two names of one file on one drive.
-    const auto linked = [&](const Copy& copy) { return same(copy.path, path); };
-    if (same(found.file.path, path) || std::any_of(found.file.more.begin(), found.file.more.end(), linked)) continue;
-    if (auto differ = difference(found.file.path, good->text, path, candidate->text)) return *differ;
-    found.file.more.push_back({path, drive_of(path)});
+    auto header = parse_header(text->json, text->file_bytes, path.string());
+    if (!header) {
+      faults.push_back(header.error());
+      continue;
+    }
+    if (good) return difference(found.file.path, *good, path, *text);
+    found = {{path, text->file_bytes, drive_of(path)}, std::move(*header)};
+    good = std::move(*text);
   }
-  if (!good) {
-    if (!faults.empty()) return faults.front();
-    return fail(ErrorCode::not_found, directories_.size() == 1 ? "missing" : "missing in every directory");
+  if (good) {
+    damaged_.insert(damaged_.end(), faults.begin(), faults.end());
+    return found;
   }
-  damaged_.insert(damaged_.end(), faults.begin(), faults.end());
-  found.header = std::move(good->header);
-  return found;
+  if (!faults.empty()) return faults.front();
+  return fail(ErrorCode::not_found, directories_.size() == 1 ? "missing" : "missing in every directory");
+}
+
+void ShardSearch::add_copy(File& file, const fs::path& path) {
+  // A link to a copy that is counted already is another name of one file on one drive.
+  for (const Copy& copy : copies_of(file)) {
+    if (same(copy.path, path)) return;
+  }
+  file.more.push_back({path, drive_of(path)});
 }
 
 std::vector<Error> ShardSearch::left_out() const {

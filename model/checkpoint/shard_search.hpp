@@ -30,6 +30,7 @@ class ShardSearch {
 
  private:
   ShardSearch() = default;
+  void add_copy(File& file, const std::filesystem::path& path);
   std::uint32_t drive_of(const std::filesystem::path& file);
 
   std::vector<std::filesystem::path> directories_;
