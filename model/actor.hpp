@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/prediction_mode.hpp"
 #include "model/sequence/latent_format.hpp"
@@ -21,11 +22,12 @@ struct WeightBits {
 
 struct ModelOptions {
   std::filesystem::path directory;
-  std::string id;               // empty: the directory's name
-  unsigned threads = 0;         // 0: all the process may use
-  std::string isa;              // empty or "auto": the best this machine has
-  std::size_t max_context = 0;  // 0: the model's own limit
-  std::size_t chunk = 0;        // prompt rows per step, at most; 0: what memory allows
+  std::vector<std::filesystem::path> shard_directories;  // in which shards may lie too
+  std::string id;                                        // empty: the directory's name
+  unsigned threads = 0;                                  // 0: all the process may use
+  std::string isa;                                       // empty or "auto": the best this machine has
+  std::size_t max_context = 0;                           // 0: the model's own limit
+  std::size_t chunk = 0;                                 // prompt rows per step, at most; 0: what memory allows
   std::size_t queue_capacity = 16;
   std::size_t layers = 0;  // 0: all
   WeightBits bits;
@@ -34,6 +36,7 @@ struct ModelOptions {
   float expert_top_p = 1.0F;  // 1: all chosen experts
   double ram_gb = 0;          // memory of the whole process, GB; 0: from what the machine has
   double expert_gb = -1;      // slots for experts, GB; < 0: from what the machine has
+  bool mmap = false;          // the trunk, instead of reading it: as stored or not at all
   bool direct = true;
   unsigned load_threads = 0;  // of the pread backend; 0: default
   bool pipe = true;           // false: read experts one by one, synchronously

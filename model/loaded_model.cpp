@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "model/checkpoint/mapped_trunk.hpp"
 #include "model/checkpoint/stored_matrix.hpp"
 #include "model/machine_memory.hpp"
 
@@ -92,6 +93,28 @@ Result<checkpoint::TrunkPrecision> precision_of_prepared(const ModelOptions& opt
   return chosen;
 }
 
+// Of a checkpoint as released.
+Result<checkpoint::TrunkPrecision> precision_of_released(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint) {
+  unsigned most = options.bits.most;
+  if (most == 0 && options.mmap) most = 16;
+  if (most == 0) {
+    // Rounding is worth it where it saves the trunk from being read again for each token. It has to fit whole, though: rounded at
+    // start, it is nowhere on the drive.
+    // How large steps are must not decide it, or it would decide the answer.
+    ModelOptions small_steps = options;
+    small_steps.chunk = 16;
+    const auto as_stored = plan_memory_of(small_steps, checkpoint, precision_of_bits(16, options.bits));
+    const bool fits = as_stored.has_value() && as_stored->streamed == 0;
+    most =
+        options.exact || fits || plan_memory_of(small_steps, checkpoint, precision_of_bits(8, options.bits)).has_error() ? 16 : 8;
+    if (most == 8) spdlog::warn("as stored, the trunk is larger than memory: its weights are rounded to 8 bits");
+  }
+  const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);
+  if (options.exact && !chosen.exact())
+    return bad_option("bits", "16, for exact products take weights as stored", std::to_string(most));
+  return chosen;
+}
+
 std::string name_of(const ModelOptions& options) {
   if (!options.id.empty()) return options.id;
   std::error_code ignored;
@@ -134,23 +157,10 @@ Result<void> check_against(const ModelOptions& options, const checkpoint::Config
 Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint) {
   const auto stored = checkpoint::stored_precision(checkpoint);
   if (stored.has_error()) return stored.error();
-  if (stored->prepared) return precision_of_prepared(options, *stored);
-  unsigned most = options.bits.most;
-  if (most == 0) {
-    // Rounding is worth it where it saves the trunk from being read again for each token. It has to fit whole, though: rounded at
-    // start, it is nowhere on the drive.
-    // How large steps are must not decide it, or it would decide the answer.
-    ModelOptions small_steps = options;
-    small_steps.chunk = 16;
-    const auto as_stored = plan_memory_of(small_steps, checkpoint, precision_of_bits(16, options.bits));
-    const bool fits = as_stored.has_value() && as_stored->streamed == 0;
-    most =
-        options.exact || fits || plan_memory_of(small_steps, checkpoint, precision_of_bits(8, options.bits)).has_error() ? 16 : 8;
-    if (most == 8) spdlog::warn("as stored, the trunk is larger than memory: its weights are rounded to 8 bits");
-  }
-  const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);
-  if (options.exact && !chosen.exact())
-    return bad_option("bits", "16, for exact products take weights as stored", std::to_string(most));
+  auto chosen = stored->prepared ? precision_of_prepared(options, *stored) : precision_of_released(options, checkpoint);
+  if (chosen.has_error() || !options.mmap) return chosen;
+  auto mappable = checkpoint::check_mappable(checkpoint, options.layers, *chosen);
+  if (mappable.has_error()) return mappable.error();
   return chosen;
 }
 
@@ -175,6 +185,7 @@ Result<MemoryPlan> plan_memory_of(const ModelOptions& options, const checkpoint:
   request.context = options.max_context == 0 ? config.max_positions : options.max_context;
   request.chunk = options.chunk;
   request.latents = options.latents;
+  request.mapped = options.mmap;
   return plan_memory(config, request);
 }
 
@@ -182,8 +193,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   if (const auto checked = check(options); checked.has_error()) return checked.error();
   const auto kernels = choose_kernels(options.isa);
   if (kernels.has_error()) return kernels.error();
-  auto checkpoint = checkpoint::Checkpoint::open(options.directory);
+  auto checkpoint = checkpoint::Checkpoint::open(options.directory, options.shard_directories);
   if (checkpoint.has_error()) return checkpoint.error();
+  for (const Error& useless : checkpoint->left_out()) spdlog::warn("{}", useless.describe());
   if (const auto fits = check_against(options, checkpoint->config()); fits.has_error()) return fits.error();
   const std::size_t context = options.max_context == 0 ? checkpoint->config().max_positions : options.max_context;
 

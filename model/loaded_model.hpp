@@ -37,7 +37,7 @@ struct LoadedModel {
 // Whether the model has what the options ask of it: so long a context, so many layers.
 Result<void> check_against(const ModelOptions& options, const checkpoint::Config& config);
 // The precision that the trunk will be loaded in. `auto` is a container's own; else 16 bits, unless those do not fit into memory
-// and 8 do.
+// and 8 do. A trunk that is to be mapped is as stored; an error names what cannot be.
 Result<checkpoint::TrunkPrecision> choose_precision(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint);
 // How memory will be divided, by what the machine has now and what --ram-gb allows.
 Result<MemoryPlan> plan_memory_of(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint,

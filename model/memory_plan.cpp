@@ -63,10 +63,18 @@ std::optional<MemoryPlan> divide(const checkpoint::Config& config, const MemoryR
   const std::uint64_t all_experts = r.experts * r.expert_bytes;
   const std::uint64_t experts = std::min(r.expert_budget.value_or(ease.experts), all_experts);
   const std::uint64_t before = r.taken + plan.working + experts;
+  plan.residency.mapped = r.mapped;
   if (r.budget == 0 || before + r.trunk.all() <= r.budget) {
     plan.trunk = r.trunk.all();
     const std::uint64_t rest = r.budget == 0 ? all_experts : r.budget - before - r.trunk.all();
     plan.experts = r.expert_budget ? experts : std::min(experts + rest, all_experts);
+    return plan;
+  }
+  if (r.mapped) {
+    if (before + r.trunk.fixed > r.budget) return std::nullopt;
+    plan.trunk = r.budget - before;
+    plan.paged = r.trunk.all() - plan.trunk;
+    plan.experts = experts;
     return plan;
   }
   const std::uint64_t least = before + r.trunk.fixed + std::min(ease.window, r.trunk.streamable);
@@ -100,8 +108,10 @@ std::uint64_t working_memory(const checkpoint::Config& c, std::size_t context, s
 }
 
 std::string MemoryPlan::describe() const {
-  std::string text = fmt::format("memory plan: {} conversation{} and steps of {} tokens {}, trunk {}", live_sequences,
-                                 live_sequences == 1 ? "" : "s", chunk, size(working), size(trunk));
+  std::string text =
+      fmt::format("memory plan: {} conversation{} and steps of {} tokens {}, {}trunk {}", live_sequences,
+                  live_sequences == 1 ? "" : "s", chunk, size(working), residency.mapped ? "mapped " : "", size(trunk));
+  if (paged > 0) text += fmt::format(" and {} for which there is no room", size(paged));
   if (streamed > 0) text += fmt::format(" and {} read for each step through {}", size(streamed), size(window));
   return text + fmt::format(", experts {}", size(experts));
 }
@@ -113,7 +123,8 @@ Result<MemoryPlan> plan_memory(const checkpoint::Config& config, const MemoryReq
   }
   const Ease& least = tries.back();
   const std::uint64_t working = working_memory(config, r.context, least.chunk, r.latents, least.sequences);
-  const std::uint64_t window = std::min(least.window, r.trunk.streamable), experts = r.expert_budget.value_or(least.experts);
+  const std::uint64_t window = r.mapped ? 0 : std::min(least.window, r.trunk.streamable),
+                      experts = r.expert_budget.value_or(least.experts);
   const std::uint64_t fixed = r.trunk.fixed, all = r.taken + working + fixed + window + experts;
   Error error = fail(ErrorCode::out_of_memory,
                      fmt::format("the model does not fit: the program itself takes {}, one conversation and steps of {} tokens {}, "

@@ -20,6 +20,7 @@ struct MemoryRequest {
   std::uint64_t trunk_slot_bytes = 0;                                  // of one block of the largest matrix that can be streamed
   std::uint64_t expert_bytes = 0, experts = 0, experts_per_token = 0;  // of the slot of one; all; of a layer
   std::optional<std::uint64_t> expert_budget;                          // --expert-gb
+  bool mapped = false;                                                 // the trunk: what has no room is the system's to read again
   std::size_t context = 0, chunk = 0;  // tokens of a conversation; rows of a step, at most (0: see most_chunk)
   LatentFormat latents = LatentFormat::float32;
 };
@@ -27,10 +28,11 @@ struct MemoryRequest {
 struct MemoryPlan {
   std::size_t chunk = 0, live_sequences = 0;  // as many as there is room for, the running one included
   std::uint64_t working = 0;                  // their states, activations of a step, and a fixed rest
-  std::uint64_t trunk = 0;                    // kept in memory
+  std::uint64_t trunk = 0;                    // kept in memory, or left room for in the page cache
   checkpoint::Residency residency;
   std::uint64_t streamed = 0;  // of the trunk, read anew for each step
   std::uint64_t window = 0;    // for reading that ahead
+  std::uint64_t paged = 0;     // of a mapped trunk, more than there is room for
   std::uint64_t experts = 0;   // for slots; less than one expert still gets one slot
 
   std::string describe() const;  // one line

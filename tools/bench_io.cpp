@@ -19,7 +19,7 @@ constexpr unsigned depths[] = {1, 4, 16, 32};
 constexpr std::size_t blocks[] = {1U << 20, 4U << 20, 4284U * 4096U};
 
 struct Flags {
-  std::string model;
+  std::string model, dirs;
   double seconds = 1;
   bool json = false;
 };
@@ -72,8 +72,9 @@ void print_table(const std::vector<Line>& lines, const BenchReads& reads, double
 int bench_io(const Flags& flags) {
   auto directory = find_model(flags.model);
   if (directory.has_error()) return report(directory.error());
-  auto model = checkpoint::Checkpoint::open(*directory);
+  auto model = checkpoint::Checkpoint::open(*directory, directories(flags.dirs));
   if (model.has_error()) return report(model.error());
+  for (const Error& useless : model->left_out()) report("warning: " + useless.describe());
   auto reads = BenchReads::open(model->files());
   if (reads.has_error()) return report(reads.error());
   auto lines = measure(*reads, flags.seconds);
@@ -94,6 +95,7 @@ void add_bench_io(CLI::App& bench, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = bench.add_subcommand("io", "how fast the drive gives up the model's files");
   add_model(*command, flags->model);
+  add_dirs(*command, flags->dirs);
   command->add_option("--seconds", flags->seconds, "how long each block size and depth is measured")
       ->check(CLI::Range(0.05, 60.0))
       ->capture_default_str();

@@ -1,6 +1,7 @@
 #include "tools/bench_reads.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -42,9 +43,9 @@ std::uint64_t up_to_sector(std::uint64_t bytes) { return (bytes + sector - 1) / 
 // Keeps `depth` reads in flight until the time is over, then waits for the last of them.
 class Run {
  public:
-  Run(Reader& reader, const std::vector<ReadPlace>& places, const std::vector<checkpoint::File>& files, const std::vector<int>& fds,
+  Run(Reader& reader, const std::vector<ReadPlace>& places, const std::vector<checkpoint::File>& files, experts::Replicas replicas,
       std::byte* memory, std::size_t block)
-      : reader_(reader), places_(places), files_(files), fds_(fds), memory_(memory), block_(block) {}
+      : reader_(reader), places_(places), files_(files), replicas_(std::move(replicas)), memory_(memory), block_(block) {}
 
   Result<double> measure(unsigned depth, double seconds) {
     std::vector<Completion> reads(depth);
@@ -67,15 +68,17 @@ class Run {
  private:
   void submit(Completion& read) {
     const ReadPlace& place = places_[next_++ % places_.size()];
-    read.fd = fds_[place.file];
-    read.file = place.file;
     read.length =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(block_, up_to_sector(files_[place.file].bytes - place.offset)));
     read.offset = place.offset;
     read.into = memory_ + read.slot * block_;
+    std::uint32_t tried = 0;
+    replicas_.choose(place.file, read, tried);
+    replicas_.begin(read);
     reader_.submit(read);
   }
   void finish(Completion& read) {
+    replicas_.end(read);
     if (read.result < 0) {
       failure_ = -read.result;
       return;
@@ -87,7 +90,7 @@ class Run {
   Reader& reader_;
   const std::vector<ReadPlace>& places_;
   const std::vector<checkpoint::File>& files_;
-  const std::vector<int>& fds_;
+  experts::Replicas replicas_;
   std::byte* memory_;
   std::size_t block_, next_ = 0;
   double end_ = 0;
@@ -122,7 +125,7 @@ Result<double> BenchReads::run(unsigned depth, std::size_t block, double seconds
   if (reader.has_error()) return reader.error();
   engine_ = (*reader)->name();
   const std::vector<ReadPlace> order = places(sizes_, block);
-  Run run(**reader, order, sizes_, files_.fds, memory->data(), block);
+  Run run(**reader, order, sizes_, files_.replicas(std::chrono::steady_clock::now), memory->data(), block);
   return run.measure(depth, seconds);
 }
 

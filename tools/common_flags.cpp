@@ -71,6 +71,14 @@ CLI::Validator as_think() {
           "{on,off,low,high,max}"};
 }
 
+CLI::Validator check_dirs() {
+  return {[](std::string& value) -> std::string {
+            const bool gap = value.empty() || value.front() == ',' || value.back() == ',' || value.find(",,") != std::string::npos;
+            return gap ? "'" + value + "' has an empty part where a directory should be" : "";
+          },
+          "DIR[,DIR...]"};
+}
+
 // A flag that the engine will have: naming it must not look as if it worked.
 void refuse(CLI::App& command, const std::string& flag, const std::string& variable, const std::string& feature) {
   const std::string known_as = variable.empty() ? flag : flag + " (" + variable + ")";
@@ -83,8 +91,6 @@ void refuse(CLI::App& command, const std::string& flag, const std::string& varia
 }
 
 void refuse_what_is_not_built(CLI::App& command) {
-  refuse(command, "--dirs", "K3_DIRS", "a model lies in one directory");
-  refuse(command, "--mmap", "K3_MMAP", "weights are read, not mapped");
   refuse(command, "--vulkan", "K3_VK", "it computes on the CPU");
   refuse(command, "--vulkan-gb", "K3_VK_GB", "it computes on the CPU");
   refuse(command, "--vulkan-uploads", "K3_VK_UP", "it computes on the CPU");
@@ -101,6 +107,12 @@ void add_reading_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--expert-gb", flags.expert_gb, "of that for experts; default: what the trunk leaves")
       ->check(check_finite(0, 1e6, "GB"))
       ->envname("K3_EXPERT_GB")
+      ->group(engine_group);
+  add_switch(
+      command, "--mmap", flags.mmap,
+      "map the weights that are not experts instead of reading them: as stored, such as a container of `k3 repack`. The files "
+      "must stay as they are meanwhile")
+      ->envname("K3_MMAP")
       ->group(engine_group);
   command.add_option("--direct", flags.direct, "read experts past the page cache (O_DIRECT)")
       ->check(on_or_off())
@@ -203,8 +215,30 @@ void add_model(CLI::App& command, std::string& model) {
   command.add_option("MODEL", model, "the model's directory, or `bundled` for the small one that comes with k3")->required();
 }
 
+void add_dirs(CLI::App& command, std::string& dirs) {
+  command
+      .add_option(
+          "--dirs", dirs,
+          "more directories, on other drives, with shards of the model: instead of in MODEL or as copies, between which reads "
+          "are spread")
+      ->check(check_dirs())
+      ->envname("K3_DIRS")
+      ->group(engine_group);
+}
+
+std::vector<std::filesystem::path> directories(const std::string& dirs) {
+  std::vector<std::filesystem::path> out;
+  for (std::size_t begin = 0; begin < dirs.size();) {
+    const std::size_t end = std::min(dirs.find(',', begin), dirs.size());
+    out.emplace_back(dirs.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_model(command, flags.model);
+  add_dirs(command, flags.dirs);
   command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
       ->check(whole_number(1, 1024))
       ->group(engine_group);
@@ -293,6 +327,7 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   if (directory.has_error()) return directory.error();
   ModelOptions options;
   options.directory = std::move(directory).value();
+  options.shard_directories = directories(flags.dirs);
   if (flags.model == "bundled") options.id = "k3-mini";
   options.threads = flags.threads;
   options.isa = flags.isa == "auto" ? "" : flags.isa;
@@ -306,6 +341,7 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   options.bits = {bits(flags.bits), bits(flags.mla_bits), bits(flags.head_bits)};
   options.exact = flags.exact;
   options.latents = latent_format(flags);
+  options.mmap = flags.mmap;
   options.direct = flags.direct;
   options.load_threads = flags.load_threads;
   options.pipe = flags.pipe;

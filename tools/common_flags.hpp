@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/actor.hpp"
 #include "model/memory_plan.hpp"
@@ -14,6 +15,7 @@ namespace k3::cli {
 
 struct EngineFlags {
   std::string model;
+  std::string dirs;
   std::string bits = "auto", mla_bits = "auto", head_bits = "auto";
   std::string isa = "auto";
   std::string latent_cache = "float32";
@@ -25,6 +27,7 @@ struct EngineFlags {
   std::size_t layers = 0;
   float expert_top_p = 1.0F;
   double ram_gb = 0, expert_gb = -1;
+  bool mmap = false;
   bool direct = true;
   bool pipe = true;
   unsigned load_threads = 0;
@@ -50,6 +53,9 @@ CLI::Validator on_or_off();
 CLI::Option* add_switch(CLI::App& command, const std::string& flag, bool& value, const std::string& what);
 
 void add_model(CLI::App& command, std::string& model);
+// Where else its shards may lie; directories() takes the list apart.
+void add_dirs(CLI::App& command, std::string& dirs);
+std::vector<std::filesystem::path> directories(const std::string& dirs);
 // How the model is loaded and run; includes MODEL, and refuses by name the flags whose feature is not in this build.
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags);

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "kernels/kernels.hpp"
-#include "model/checkpoint/checkpoint.hpp"
+#include "model/checkpoint/copies.hpp"
 #include "model/compute_pool.hpp"
 #include "model/loaded_model.hpp"
 #include "model/machine_memory.hpp"
@@ -67,6 +67,10 @@ void print_plan(const MemoryPlan& plan, const Sizes& sizes) {
              plan.streamed == 0 ? ""
                                 : fmt::format(", {:.3f} GB are read for each token (through {:.3f} GB)", gigabytes(plan.streamed),
                                               gigabytes(plan.window)));
+  if (plan.residency.mapped) {
+    fmt::print("                 mapped: that much room is left in the page cache{}\n",
+               plan.paged == 0 ? "" : fmt::format(", {:.3f} GB have none and are read again", gigabytes(plan.paged)));
+  }
   fmt::print("  working        {:.3f} GB for {} conversation{} and steps of {} tokens\n", gigabytes(plan.working),
              plan.live_sequences, plan.live_sequences == 1 ? "" : "s", plan.chunk);
   fmt::print("  experts        {:.3f} of {:.3f} GB stay in memory ({:.0f} %)\n", gigabytes(plan.experts), gigabytes(sizes.experts),
@@ -77,13 +81,14 @@ void print_plan(const MemoryPlan& plan, const Sizes& sizes) {
 // wants is taken as even, so the share in memory is the share found there.
 void print_forecast(const Sizes& sizes, const MemoryPlan& plan, double drive, double memory) {
   const double found = sizes.experts == 0 ? 1 : gigabytes(plan.experts) / gigabytes(sizes.experts);
-  const double experts = gigabytes(sizes.per_token) * (1 - found), from_drive = experts + gigabytes(plan.streamed);
+  const double experts = gigabytes(sizes.per_token) * (1 - found), trunk = gigabytes(plan.streamed + plan.paged),
+               from_drive = experts + trunk;
   const double from_memory = gigabytes(sizes.trunk + sizes.per_token);
   fmt::print("a token\n");
   fmt::print(
       "  reads          {:.3f} GB of experts ({:.3f} from the drive), {:.3f} GB of trunk from the drive, {:.3f} GB through "
       "memory\n",
-      gigabytes(sizes.per_token), experts, gigabytes(plan.streamed), from_memory);
+      gigabytes(sizes.per_token), experts, trunk, from_memory);
   if (drive <= 0 && from_drive > 0) {
     fmt::print("  expected       cannot be told: the drive could not be measured\n");
     return;
@@ -101,13 +106,15 @@ int examine(const checkpoint::Checkpoint& model, const Flags& flags, const Model
   fmt::print("model            {}\n", model.directory().string());
   fmt::print("  layers         {} ({} with experts), {} experts, {} a token\n", config.layers, config.layers - config.dense_layers,
              config.experts, config.experts_per_token);
-  fmt::print("  files          {} shards, {:.3f} GB\n", model.files().size(), gigabytes(sizes.shards));
+  const std::vector<checkpoint::File> copies = checkpoint::one_by_one(model.files());
+  fmt::print("  files          {} shards, {:.3f} GB{}\n", model.files().size(), gigabytes(sizes.shards),
+             copies.size() == model.files().size() ? "" : fmt::format(", {} files with all copies", copies.size()));
   const auto planned = plan_memory_of(options, model, *precision);
   if (planned.has_error()) return report(planned.error());
   const MemoryPlan& plan = *planned;
   print_plan(plan, sizes);
 
-  auto drive = measure_drive(model.files(), flags.seconds);
+  auto drive = measure_drive(copies, flags.seconds);
   fmt::print("drive\n");
   double speed = 0;
   if (drive.has_error()) {
@@ -131,8 +138,9 @@ int doctor(const Flags& flags) {
     auto chosen = model_options(flags.engine);
     if (chosen.has_error()) return report(chosen.error());
     options = std::move(chosen).value();
-    auto opened = checkpoint::Checkpoint::open(options.directory);
+    auto opened = checkpoint::Checkpoint::open(options.directory, options.shard_directories);
     if (opened.has_error()) return report(opened.error());
+    for (const Error& useless : opened->left_out()) report("warning: " + useless.describe());
     if (auto fits = check_against(options, opened->config()); fits.has_error()) return report(fits.error());
     model.emplace(std::move(opened).value());
   }

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -148,11 +149,21 @@ void occupy_closed_streams() {
   }
 }
 
+// Every shard is open several times over, on each drive that has it; the usual soft limit is small for the sake of select(), which
+// nothing here uses.
+void raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // a refusal leaves what there was
+}
+
 }  // namespace
 }  // namespace k3::cli
 
 int main(int count, char** values) {
   k3::cli::occupy_closed_streams();
+  k3::cli::raise_file_limit();
   try {
     // Standard output is for results: the library would log there.
     spdlog::set_default_logger(spdlog::stderr_color_mt("k3"));

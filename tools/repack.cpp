@@ -17,7 +17,7 @@ namespace k3::cli {
 namespace {
 
 struct Flags {
-  std::string source, destination, shards;
+  std::string source, destination, shards, dirs;
   std::string bits = "8", mla_bits, head_bits;
   bool verify_full = false;
 };
@@ -53,6 +53,7 @@ int repack(const Flags& flags, checkpoint::RepackOptions options) {
   auto source = find_model(flags.source);
   if (source.has_error()) return report(source.error());
   options.source = std::move(source).value();
+  options.source_directories = directories(flags.dirs);
   options.destination = flags.destination;
   const std::string at_least_8 = flags.bits == "16" ? "16" : "8";
   options.precision = {precision_of(flags.bits), precision_of(flags.mla_bits.empty() ? at_least_8 : flags.mla_bits),
@@ -81,6 +82,7 @@ void add_repack(CLI::App& app, Chosen& chosen) {
   command->add_option("SRC", flags->source, "the checkpoint's directory, or `bundled`")->required();
   command->add_option("DST", flags->destination, "where to; made if need be, must be empty or a container begun earlier")
       ->required();
+  add_dirs(*command, flags->dirs);
   command->add_option("--bits", flags->bits, "of the weights that are not experts; 16: as released")
       ->check(one_of_the_bits())
       ->envname("K3_BITS")

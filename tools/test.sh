@@ -60,6 +60,7 @@ preset_steps release -DK3_TESTS=ON
 step "golden vectors" "$python" tests/clients/golden.py "$k3"
 step "bad checkpoints" bash tests/clients/bad_checkpoint.sh "$k3"
 step "repack" bash tests/clients/repack.sh "$k3"
+step "several drives and mapping" bash tests/clients/drives.sh "$k3"
 step "container of another tool" "$python" tests/clients/foreign_container.py "$k3"
 step "command line" bash tests/clients/command_line.sh "$k3"
 step "chat at a terminal" "$python" tests/clients/chat_terminal.py "$k3"

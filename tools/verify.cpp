@@ -17,7 +17,7 @@ namespace k3::cli {
 namespace {
 
 struct Flags {
-  std::string model;
+  std::string model, dirs;
   bool full = false;
   unsigned threads = 0;
 };
@@ -26,7 +26,8 @@ int verify(const Flags& flags) {
   auto directory = find_model(flags.model);
   if (directory.has_error()) return report(directory.error());
   const unsigned threads = flags.threads != 0 ? flags.threads : usable_cores();
-  const checkpoint::VerifyReport result = checkpoint::verify(*directory, flags.full, threads, show_progress("reading"));
+  const checkpoint::VerifyReport result =
+      checkpoint::verify(*directory, flags.full, threads, show_progress("reading"), directories(flags.dirs));
   for (const Error& finding : result.findings) report(finding);
   // A checkpoint without its vocabulary cannot be served either.
   const auto tokenizer = text::Tokenizer::load(*directory);
@@ -47,6 +48,7 @@ void add_verify(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("verify", "check a checkpoint: index, headers and sizes, on demand every byte");
   add_model(*command, flags->model);
+  add_dirs(*command, flags->dirs);
   add_switch(*command, "--full", flags->full,
              "read all data: find values that no released tensor holds, and in a prepared container every byte that changed");
   command->add_option("--threads", flags->threads, "readers; default: one a core")->check(whole_number(1, 1024));

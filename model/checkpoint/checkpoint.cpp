@@ -7,6 +7,7 @@
 
 #include "model/checkpoint/index.hpp"
 #include "model/checkpoint/safetensors.hpp"
+#include "model/checkpoint/shard_search.hpp"
 #include "model/checkpoint/stored_matrix.hpp"
 #include "model/checkpoint/tensor_list.hpp"
 
@@ -89,25 +90,24 @@ struct CheckpointLoader {
   }
 
   // Reads each shard's header once. What is wrong with a shard is collected: whoever downloads 1.5 TB wants the whole list.
-  Result<void> read_shards(const std::vector<std::string>& shards) {
+  Result<void> read_shards(const std::vector<std::string>& shards, std::span<const std::filesystem::path> others) {
+    auto search = ShardSearch::make(checkpoint.directory_, others);
+    if (!search) return search.error();
     std::vector<std::string> faults;
     bool missing = false;
     for (std::uint32_t i = 0; i < shards.size(); ++i) {
-      File file{checkpoint.directory_ / shards[i], 0};
-      const auto header = read_header(file.path);
-      if (header) file.bytes = header->file_bytes;
-      checkpoint.files_.push_back(std::move(file));
-      if (header) {
-        for (const auto& entry : header->tensors) place(entry, i);
-      } else if (header.error().code == ErrorCode::not_found) {
-        missing = true;
-        faults.push_back(shards[i] + ": missing");
-      } else {
-        Error fault = header.error();
-        fault.file.clear();
-        faults.push_back(shards[i] + ": " + fault.describe());
+      auto found = search->find(shards[i]);
+      if (found) {
+        checkpoint.files_.push_back(std::move(found->file));
+        for (const auto& entry : found->header.tensors) place(entry, i);
+        continue;
       }
+      Error fault = found.error();
+      missing |= fault.code == ErrorCode::not_found;
+      if (others.empty()) fault.file.clear();
+      faults.push_back(shards[i] + ": " + fault.describe());
     }
+    checkpoint.left_out_ = search->left_out();
     if (faults.empty()) return {};
     return error(missing ? ErrorCode::not_found : ErrorCode::corrupt,
                  fmt::format("{} of {} shards are missing or damaged; copy or download these files again:{}", faults.size(),
@@ -187,7 +187,7 @@ struct CheckpointLoader {
   }
 };
 
-Result<Checkpoint> Checkpoint::open(const std::filesystem::path& directory) {
+Result<Checkpoint> Checkpoint::open(const std::filesystem::path& directory, std::span<const std::filesystem::path> others) {
   auto config = load_config(directory);
   if (!config) return config.error();
   const auto index = load_index(directory);
@@ -196,7 +196,7 @@ Result<Checkpoint> Checkpoint::open(const std::filesystem::path& directory) {
   loader.checkpoint.directory_ = directory;
   loader.checkpoint.config_ = std::move(*config);
   auto done = loader.reserve(*index);
-  if (done) done = loader.read_shards(index->shards);
+  if (done) done = loader.read_shards(index->shards, others);
   if (done) done = loader.check_tensors();
   if (!done) return done.error();
   return std::move(loader.checkpoint);

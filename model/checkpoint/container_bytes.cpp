@@ -104,14 +104,7 @@ void ContainerBytes::read_ahead(const ContainerShard& shard, std::size_t part) {
 }
 
 Result<void> ContainerBytes::read(const Tensor& tensor, std::uint64_t at, void* to, std::uint64_t bytes) {
-  const auto& path = source_.files()[tensor.file].path;
-  FileHandle& file = files_[tensor.file];
-  if (file.fd() < 0) {
-    auto opened = FileHandle::open(path);
-    if (!opened) return opened.error();
-    file = std::move(*opened);
-  }
-  return file.read(to, bytes, tensor.offset + at, path.string());
+  return files_[tensor.file].read(to, bytes, tensor.offset + at);
 }
 
 Result<void> ContainerBytes::copy(const ContainerPart& part, Cutter& cutter) {

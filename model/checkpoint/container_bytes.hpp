@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/checkpoint/container_plan.hpp"
-#include "model/checkpoint/file_io.hpp"
+#include "model/checkpoint/copies.hpp"
 
 namespace k3::checkpoint {
 
@@ -16,7 +16,9 @@ using TakeBlock = std::function<Result<void>(std::size_t tensor, std::uint64_t a
 
 class ContainerBytes {
  public:
-  explicit ContainerBytes(const Checkpoint& source) : source_(source), files_(source.files().size()) {}
+  explicit ContainerBytes(const Checkpoint& source) : source_(source) {
+    for (const File& file : source.files()) files_.emplace_back(file);
+  }
 
   // All of the shard's data in order. Memory: two blocks, and the scales of one matrix (73 MB for a released head in 4 bits).
   Result<void> stream(const ContainerShard& shard, const TakeBlock& take);
@@ -34,7 +36,7 @@ class ContainerBytes {
   Error not_finite(const ContainerPart& part, std::uint64_t at) const;
 
   const Checkpoint& source_;
-  std::vector<FileHandle> files_;  // by Tensor::file
+  std::vector<AnyCopy> files_;  // by Tensor::file
   std::vector<char> input_, output_;
   std::size_t ahead_ = 0;  // parts up to here were asked for
   std::uint64_t ahead_bytes_ = 0;

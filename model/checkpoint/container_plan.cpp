@@ -94,9 +94,6 @@ class ShardBuilder {
   ContainerShard& shard_;
 };
 
-// The projections of attention residuals are vectors that were released as matrices of one row.
-bool is_matrix(const ExpectedTensor& tensor) { return tensor.dtype == DType::bf16 && tensor.rank == 2 && tensor.shape[0] > 1; }
-
 }  // namespace
 
 std::uint64_t ContainerShard::data_bytes() const {

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
+
+#include "model/checkpoint/copies.hpp"
 
 namespace k3::checkpoint {
 namespace {
@@ -15,13 +18,19 @@ namespace {
 constexpr auto progress_period = std::chrono::milliseconds(200);
 constexpr unsigned most_threads = 64;
 
+struct Source {
+  FileHandle handle;
+  std::string name;
+  std::atomic<std::uint64_t>* busy = nullptr;  // bytes on their way from its drive
+};
+
 // What the workers share. Counters are atomics; the error and the end are under the mutex.
 struct Run {
   std::span<const File> files;
   std::span<const Piece> pieces;
   const PieceWork& work;
-  std::vector<FileHandle> handles{};
-  std::vector<std::string> names{};
+  std::vector<std::vector<Source>> sources{};       // [files], of each its copies; none where no piece lies
+  std::deque<std::atomic<std::uint64_t>> drives{};  // see Source::busy
   std::atomic<std::size_t> next{0};
   std::atomic<std::uint64_t> done_bytes{0};
   std::atomic<bool> stop{false};
@@ -31,16 +40,25 @@ struct Run {
   std::optional<Error> error{};
 
   Result<void> open_files() {
-    handles.resize(files.size());
-    names.resize(files.size());
+    sources.resize(files.size());
     for (const auto& piece : pieces) {
-      if (handles[piece.file].fd() >= 0) continue;
-      names[piece.file] = files[piece.file].path.string();
-      auto handle = FileHandle::open(files[piece.file].path);
-      if (!handle) return handle.error();
-      handles[piece.file] = std::move(*handle);
+      if (!sources[piece.file].empty()) continue;
+      if (auto opened = open_copies(files[piece.file], sources[piece.file]); !opened) return opened;
     }
     return {};
+  }
+
+  // One that can be opened is enough.
+  Result<void> open_copies(const File& file, std::vector<Source>& into) {
+    std::optional<Error> first;
+    for (const Copy& copy : copies_of(file)) {
+      auto handle = FileHandle::open(copy.path);
+      if (!handle && !first) first = handle.error();
+      if (!handle) continue;
+      while (drives.size() <= copy.drive) drives.emplace_back(0);
+      into.push_back({std::move(*handle), copy.path.string(), &drives[copy.drive]});
+    }
+    return into.empty() ? Result<void>(*first) : Result<void>();
   }
 
   void worker() {
@@ -61,10 +79,33 @@ struct Run {
     finished.notify_one();
   }
 
-  // An exception must not leave a thread: there it would end the process.
+  // On each copy until one does; the error is that of the first.
   Result<void> attempt(const Piece& piece) {
+    std::vector<Source*> left;
+    for (Source& source : sources[piece.file]) left.push_back(&source);
+    std::optional<Error> first;
+    while (!left.empty()) {
+      const auto idlest =
+          std::min_element(left.begin(), left.end(), [](const Source* a, const Source* b) { return *a->busy < *b->busy; });
+      const auto done = attempt(piece, **idlest);
+      if (done) return done;
+      if (!first) first = done.error();
+      left.erase(idlest);
+    }
+    return *first;
+  }
+
+  // An exception must not leave a thread: there it would end the process.
+  Result<void> attempt(const Piece& piece, Source& source) {
+    source.busy->fetch_add(piece.bytes, std::memory_order_relaxed);
+    auto done = guarded(piece, source);
+    source.busy->fetch_sub(piece.bytes, std::memory_order_relaxed);
+    return done;
+  }
+
+  Result<void> guarded(const Piece& piece, const Source& source) const {
     try {
-      return work(piece, handles[piece.file], names[piece.file]);
+      return work(piece, source.handle, source.name);
     } catch (const std::bad_alloc&) {
       return fail(ErrorCode::out_of_memory, "no memory for a buffer of " + std::to_string(piece.bytes) + " bytes");
     }

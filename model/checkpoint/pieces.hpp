@@ -24,10 +24,12 @@ inline constexpr std::uint64_t piece_bytes = 8U << 20;
 void append_pieces(std::vector<Piece>& pieces, const Tensor& tensor, std::uint64_t tag);
 
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
-// Called by several threads at once, with the opened file of the piece. An error ends the whole run.
+// Called by several threads at once, with the opened file of the piece. An error ends the whole run, unless another copy of the
+// file does better.
 using PieceWork = std::function<Result<void>(const Piece& piece, const FileHandle& file, const std::string& name)>;
 
-// Works off the pieces in the order given. `progress` (may be empty) is called from the calling thread only.
+// Works off the pieces in the order given. Of a file's copies each piece takes the one whose drive has the least to do at the time,
+// so that the faster drive gets more of them. `progress` (may be empty) is called from the calling thread only.
 Result<void> for_each_piece(std::span<const File> files, std::span<const Piece> pieces, unsigned threads, const PieceWork& work,
                             const Progress& progress);
 

@@ -158,7 +158,7 @@ class Repacker {
 }  // namespace
 
 Result<RepackReport> repack(const RepackOptions& options) {
-  const auto source = Checkpoint::open(options.source);
+  const auto source = Checkpoint::open(options.source, options.source_directories);
   if (!source) return source.error();
   const auto stored = stored_precision(*source);
   if (!stored) return stored.error();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <vector>
 
 #include "model/checkpoint/precision.hpp"
 #include "model/error.hpp"
@@ -12,6 +13,7 @@ namespace k3::checkpoint {
 
 struct RepackOptions {
   std::filesystem::path source, destination;
+  std::vector<std::filesystem::path> source_directories;  // in which shards of the source may lie too
   TrunkPrecision precision{Precision::int8, Precision::int8, Precision::int8};
   std::size_t first_shard = 1, last_shard = 0;  // of the container, counted from 1, both included; 0: to the end
   bool compare = false;                         // read what is there again, and compare it with the source

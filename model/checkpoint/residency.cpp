@@ -57,7 +57,7 @@ TrunkSizes trunk_sizes(const Checkpoint& checkpoint, std::size_t max_layers, con
   TrunkSizes sizes;
   const auto count = [&](const std::vector<ExpectedTensor>& tensors, bool is_kda) {
     for (const ExpectedTensor& tensor : tensors) {
-      if (tensor.dtype != DType::bf16 || tensor.rank != 2 || tensor.shape[0] == 1) {  // widened
+      if (!is_matrix(tensor)) {  // widened
         const Tensor* const found = checkpoint.find(tensor.name);
         if (found != nullptr) sizes.fixed += found->dtype == DType::bf16 ? 2 * found->bytes : found->bytes;
         continue;

@@ -46,6 +46,7 @@ TrunkSizes trunk_sizes(const Checkpoint& checkpoint, std::size_t max_layers, con
 struct Residency {
   bool whole = true;
   std::uint64_t streamable = 0;  // otherwise: bytes of these, at most
+  bool mapped = false;           // whole, and left to the page cache
 };
 
 // Which of the streamable matrices stay on the drive: the same share of every stretch of them.

@@ -206,7 +206,7 @@ Result<Header> parse_header(std::string_view json, std::uint64_t file_bytes, con
   return HeaderParser(json, file_bytes, name).run();
 }
 
-Result<Header> read_header(const std::filesystem::path& path) {
+Result<HeaderText> read_header_text(const std::filesystem::path& path) {
   const std::string name = path.string();
   auto handle = FileHandle::open(path);
   if (!handle) return handle.error();
@@ -228,7 +228,13 @@ Result<Header> read_header(const std::filesystem::path& path) {
   std::string json(length, '\0');
   done = handle->read(json.data(), length, 8, name);
   if (!done) return done.error();
-  return parse_header(json, file_bytes, name);
+  return HeaderText{std::move(json), file_bytes};
+}
+
+Result<Header> read_header(const std::filesystem::path& path) {
+  const auto text = read_header_text(path);
+  if (!text) return text.error();
+  return parse_header(text->json, text->file_bytes, path.string());
 }
 
 const std::string* Header::find_metadata(std::string_view key) const {

@@ -31,6 +31,12 @@ struct Header {
 // the format demands; no name occurs twice. `name` is for the error messages. Pure, so that it can be fuzzed.
 Result<Header> parse_header(std::string_view json, std::uint64_t file_bytes, const std::string& name);
 
+// The JSON of a header as it stands, and the size of its file.
+struct HeaderText {
+  std::string json;
+  std::uint64_t file_bytes = 0;
+};
+Result<HeaderText> read_header_text(const std::filesystem::path& path);
 // Opens `path`, reads its header once and parses it.
 Result<Header> read_header(const std::filesystem::path& path);
 

@@ -18,6 +18,11 @@ struct ExpectedTensor {
   bool matches(const Tensor& tensor) const;
 };
 
+// The projections of attention residuals are vectors that were released as matrices of one row.
+inline bool is_matrix(const ExpectedTensor& tensor) {
+  return tensor.dtype == DType::bf16 && tensor.rank == 2 && tensor.shape[0] > 1;
+}
+
 // Of one layer, experts excepted.
 std::vector<ExpectedTensor> expected_layer(const Config& config, std::size_t layer);
 // Embedding, head and what follows the last layer.

@@ -11,6 +11,7 @@
 
 #include "model/checkpoint/checksum.hpp"
 #include "model/checkpoint/container_file.hpp"
+#include "model/checkpoint/copies.hpp"
 #include "model/checkpoint/pieces.hpp"
 #include "model/checkpoint/safetensors.hpp"
 #include "model/checkpoint/tensor_list.hpp"
@@ -26,10 +27,13 @@ enum class Content : std::uint8_t { packed, scale, bf16, f32 };
 // A tensor under inspection. Names of experts are made only when something is wrong: there are half a million.
 struct Subject {
   const Tensor* tensor = nullptr;
+  std::uint32_t file = 0;  // of Verifier::files_
   Content content = Content::packed;
   std::uint32_t layer = 0, expert = 0, part = 0;
   const std::string* named = nullptr;       // nullptr: a part of an expert
   std::optional<std::uint64_t> checksum{};  // what its bytes should have
+  bool copied = false;                      // it is in several files
+  std::optional<std::size_t> original{};    // the subject that this one is a copy of
 };
 
 struct Scan {
@@ -57,7 +61,13 @@ Scan scan(const std::vector<char>& bytes, std::uint64_t size, Bits mask) {
 class Verifier {
  public:
   Verifier(const Checkpoint& checkpoint, VerifyReport& report)
-      : checkpoint_(checkpoint), config_(checkpoint.config()), parts_(expected_expert(config_)), report_(report) {}
+      : checkpoint_(checkpoint), config_(checkpoint.config()), parts_(expected_expert(config_)), report_(report) {
+    for (const File& file : checkpoint.files()) {
+      first_copy_.push_back(static_cast<std::uint32_t>(files_.size()));
+      for (File& copy : one_by_one({file})) files_.push_back(std::move(copy));
+    }
+    first_copy_.push_back(static_cast<std::uint32_t>(files_.size()));
+  }
 
   void collect() {
     add_named(expected_globals(config_));
@@ -65,7 +75,9 @@ class Verifier {
     for (std::size_t layer = config_.dense_layers; layer < config_.layers; ++layer) {
       for (std::size_t expert = 0; expert < config_.experts; ++expert) {
         for (std::uint32_t part = 0; part < 6; ++part) {
-          subjects_.push_back({.tensor = &checkpoint_.expert(layer, expert).parts[part],
+          const Tensor* const tensor = &checkpoint_.expert(layer, expert).parts[part];
+          subjects_.push_back({.tensor = tensor,
+                               .file = first_copy_[tensor->file],
                                .content = part % 2 == 0 ? Content::packed : Content::scale,
                                .layer = static_cast<std::uint32_t>(layer),
                                .expert = static_cast<std::uint32_t>(expert),
@@ -73,17 +85,22 @@ class Verifier {
         }
       }
     }
-    report_.files = checkpoint_.files().size();
+    report_.files = files_.size();
     report_.tensors = subjects_.size();
+    for (const Error& useless : checkpoint_.left_out()) add(useless);
   }
 
   void read_all(unsigned threads, const Progress& progress) {
+    add_copies();
     collect_checksums();
     std::vector<Piece> pieces;
     for (std::size_t i = 0; i < subjects_.size(); ++i) {
       const std::size_t first = pieces.size();
       append_pieces(pieces, *subjects_[i].tensor, 0);
-      for (std::size_t k = first; k < pieces.size(); ++k) pieces[k].tag = k;
+      for (std::size_t k = first; k < pieces.size(); ++k) {
+        pieces[k].tag = k;
+        pieces[k].file = subjects_[i].file;
+      }
       subject_of_.resize(pieces.size(), i);
     }
     checksums_.resize(pieces.size());
@@ -93,7 +110,7 @@ class Verifier {
     const PieceWork work = [this](const Piece& piece, const FileHandle& file, const std::string& name) {
       return inspect(piece, file, name);
     };
-    const auto done = for_each_piece(checkpoint_.files(), pieces, threads, work, progress);
+    const auto done = for_each_piece(files_, pieces, threads, work, progress);
     if (!done) return add(done.error());
     compare_checksums();
   }
@@ -115,15 +132,30 @@ class Verifier {
 
   void add_named(const std::string& name, const Tensor* tensor, Content content) {
     names_.push_back(name);
-    subjects_.push_back({.tensor = tensor, .content = content, .named = &names_.back()});
+    subjects_.push_back({.tensor = tensor, .file = first_copy_[tensor->file], .content = content, .named = &names_.back()});
+  }
+
+  // Behind all originals, so that an original's checksum is known when a copy's is.
+  void add_copies() {
+    const std::size_t originals = subjects_.size();
+    for (std::size_t i = 0; i < originals; ++i) {
+      const std::uint32_t end = first_copy_[subjects_[i].tensor->file + 1];
+      for (std::uint32_t file = subjects_[i].file + 1; file < end; ++file) {
+        subjects_[i].copied = true;
+        Subject copy = subjects_[i];
+        copy.file = file;
+        copy.original = i;
+        subjects_.push_back(copy);
+      }
+    }
   }
 
   // From the shards' headers. Where some carry them, one that does not was replaced or damaged.
   void collect_checksums() {
-    std::vector<std::map<std::uint64_t, std::uint64_t>> by_offset(checkpoint_.files().size());
+    std::vector<std::map<std::uint64_t, std::uint64_t>> by_offset(files_.size());
     std::size_t without = 0;
     for (std::size_t file = 0; file < by_offset.size(); ++file) {
-      const auto header = read_header(checkpoint_.files()[file].path);
+      const auto header = read_header(files_[file].path);
       if (!header) return add(header.error());
       const auto checksums = checksums_in(*header);
       for (std::size_t i = 0; i < checksums.size(); ++i) by_offset[file][header->tensors[i].tensor.offset] = checksums[i];
@@ -134,31 +166,46 @@ class Verifier {
       if (!by_offset[file].empty()) continue;
       add(Error{.code = ErrorCode::corrupt,
                 .message = "this shard carries no checksums though others of the container do",
-                .file = checkpoint_.files()[file].path.string()});
+                .file = files_[file].path.string()});
     }
     for (Subject& subject : subjects_) {
-      const auto& checksums = by_offset[subject.tensor->file];
+      const auto& checksums = by_offset[subject.file];
       if (const auto found = checksums.find(subject.tensor->offset); found != checksums.end()) subject.checksum = found->second;
     }
   }
 
   // Pieces of a subject lie side by side in checksums_, in the order of their bytes.
   void compare_checksums() {
+    std::vector<std::uint64_t> seen(subjects_.size());
     for (std::size_t first = 0, end = 0; first < subject_of_.size(); first = end) {
       while (end < subject_of_.size() && subject_of_[end] == subject_of_[first]) ++end;
       const Subject& subject = subjects_[subject_of_[first]];
-      if (!subject.checksum) continue;
-      ++report_.compared;
+      if (!subject.checksum && !subject.copied) continue;
       const std::uint64_t got = tensor_checksum(std::span(checksums_).subspan(first, end - first));
+      seen[subject_of_[first]] = got;
+      if (!subject.checksum) {
+        if (subject.original && seen[*subject.original] != got) add(unlike_original(subject));
+        continue;
+      }
+      ++report_.compared;
       if (got == *subject.checksum) continue;
       add(Error{.code = ErrorCode::corrupt,
                 .message =
                     fmt::format("tensor {} is not what was written; remove this shard and run `k3 repack` again", name_of(subject)),
-                .file = checkpoint_.files()[subject.tensor->file].path.string(),
+                .file = files_[subject.file].path.string(),
                 .offset = static_cast<std::int64_t>(subject.tensor->offset),
                 .expected = fmt::format("bytes of checksum {:016x}", *subject.checksum),
                 .got = fmt::format("{:016x}", got)});
     }
+  }
+
+  // Nothing says which of the two is right.
+  Error unlike_original(const Subject& copy) const {
+    return Error{.code = ErrorCode::corrupt,
+                 .message = fmt::format("tensor {} is not the same here and in {}", name_of(copy),
+                                        files_[subjects_[*copy.original].file].path.string()),
+                 .file = files_[copy.file].path.string(),
+                 .offset = static_cast<std::int64_t>(copy.tensor->offset)};
   }
 
   Result<void> inspect(const Piece& piece, const FileHandle& file, const std::string& name) {
@@ -170,7 +217,7 @@ class Verifier {
       return {};
     }
     const Subject& subject = subjects_[subject_of_[piece.tag]];
-    if (subject.checksum) checksums_[piece.tag] = xxh64(buffer.data(), piece.bytes);
+    if (subject.checksum || subject.copied) checksums_[piece.tag] = xxh64(buffer.data(), piece.bytes);
     Scan found;
     switch (subject.content) {
       case Content::packed:
@@ -216,6 +263,8 @@ class Verifier {
   const Config& config_;
   std::array<ExpectedTensor, 6> parts_;
   VerifyReport& report_;
+  std::vector<File> files_;                // every copy of every shard
+  std::vector<std::uint32_t> first_copy_;  // [shards + 1], in files_
   std::deque<std::string> names_;
   std::vector<Subject> subjects_;
   std::vector<std::size_t> subject_of_;   // [pieces]
@@ -226,9 +275,10 @@ class Verifier {
 }  // namespace
 
 VerifyReport verify(const std::filesystem::path& directory, bool full, unsigned threads,
-                    const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+                    const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                    std::span<const std::filesystem::path> others) {
   VerifyReport report;
-  const auto checkpoint = Checkpoint::open(directory);
+  const auto checkpoint = Checkpoint::open(directory, others);
   if (!checkpoint) {
     report.findings.push_back(checkpoint.error());
     return report;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <deque>
 
+#include "model/checkpoint/copies.hpp"
+#include "model/checkpoint/mapped_trunk.hpp"
 #include "model/checkpoint/pieces.hpp"
 #include "model/checkpoint/quantise.hpp"
 #include "model/checkpoint/stored_matrix.hpp"
@@ -34,9 +36,9 @@ Result<std::shared_ptr<void>> map_storage(std::uint64_t bytes) {
 class Builder {
  public:
   Builder(const Checkpoint& checkpoint, const TrunkPrecision& precision, char* base, std::uint64_t capacity,
-          const StreamedShare& share)
-      : checkpoint_(checkpoint), precision_(precision), base_(base), capacity_(capacity), share_(share) {
-    handles_.resize(checkpoint.files().size());
+          const StreamedShare& share, MappedTrunk* mapped)
+      : checkpoint_(checkpoint), precision_(precision), base_(base), capacity_(capacity), share_(share), mapped_(mapped) {
+    for (const File& file : checkpoint.files()) files_.emplace_back(file);
   }
 
   // Attention matrices share names between the two kinds, but not a precision.
@@ -48,6 +50,7 @@ class Builder {
     const std::size_t rows = stored->rows, columns = stored->columns;
     const Precision precision = possible(precision_.of(bits_of(name, in_kda_)), columns);
     if (bits(precision) > bits(stored->precision)) return refuse(name, *stored, precision), Matrix{};
+    if (mapped_ != nullptr) return map(name, *stored);
     if (share_.whole == false && kind_of(name, *stored, precision) != MatrixKind::fixed) {
       if (auto on_drive = leave(name, *stored)) return *on_drive;
     }
@@ -122,6 +125,20 @@ class Builder {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
+  // As stored, and where it is stored: check_mappable() has seen that it may be used so.
+  Matrix map(const std::string& name, const StoredMatrix& stored) {
+    Matrix matrix{place(*stored.data, name), nullptr, stored.rows, stored.columns, stored.precision};
+    if (stored.scales != nullptr) matrix.scale = static_cast<const float*>(place(*stored.scales, name + scales_ending));
+    return matrix;
+  }
+
+  const void* place(const Tensor& tensor, const std::string& name) {
+    const auto mapped = mapped_->place(tensor, name);
+    if (!mapped && !error_) error_ = mapped.error();
+    bytes_ += tensor.bytes;
+    return mapped ? *mapped : nullptr;
+  }
+
   // The matrix as it is on the drive, if it is its turn to stay there.
   std::optional<Matrix> leave(const std::string& name, const StoredMatrix& stored) {
     const QuantisedSize size = quantised_size(stored.precision, stored.rows, stored.columns);
@@ -212,17 +229,7 @@ class Builder {
   }
 
   void read(const Tensor& tensor, char* to) {
-    const auto& file = checkpoint_.files()[tensor.file];
-    auto& handle = handles_[tensor.file];
-    if (handle.fd() < 0) {
-      auto opened = FileHandle::open(file.path);
-      if (!opened) {
-        error_ = opened.error();
-        return;
-      }
-      handle = std::move(*opened);
-    }
-    const auto done = handle.read(to, tensor.bytes, tensor.offset, file.path.string());
+    const auto done = files_[tensor.file].read(to, tensor.bytes, tensor.offset);
     if (!done) error_ = done.error();
   }
 
@@ -247,9 +254,10 @@ class Builder {
   char* base_;
   std::uint64_t capacity_, used_ = 0, bytes_ = 0;
   StreamedShare share_;
+  MappedTrunk* mapped_;  // nullptr: matrices are read into memory
   std::vector<StreamedMatrix> streamed_;
   std::optional<StreamedMatrix> streamed_embedding_;
-  std::vector<FileHandle> handles_;
+  std::vector<AnyCopy> files_;
   std::vector<Piece> pieces_;
   std::vector<Part> parts_;        // [pieces]
   std::deque<std::string> names_;  // of the matrices; what points into these two stays where it is
@@ -336,7 +344,12 @@ Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std
                              const Residency& residency) {
   const Config& config = checkpoint.config();
   const std::size_t layers = max_layers == 0 ? config.layers : std::min(max_layers, config.layers);
-  std::uint64_t capacity = trunk_bytes(config, max_layers, precision);
+  std::optional<MappedTrunk> mapped;
+  if (residency.mapped) {
+    if (auto possible = check_mappable(checkpoint, max_layers, precision); !possible) return possible.error();
+    mapped.emplace(checkpoint);
+  }
+  std::uint64_t capacity = mapped ? 0 : trunk_bytes(config, max_layers, precision);
   StreamedShare share;
   if (!residency.whole) {
     const TrunkSizes sizes = trunk_sizes(checkpoint, max_layers, precision);
@@ -348,7 +361,7 @@ Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std
   if (!storage) return storage.error();
   auto* base = static_cast<char*>(storage->get());
 
-  Builder builder(checkpoint, precision, base, capacity, share);
+  Builder builder(checkpoint, precision, base, capacity, share, mapped ? &*mapped : nullptr);
   Weights weights;
   weights.embedding = builder.matrix(embedding_name);
   weights.layers.reserve(layers);
@@ -365,7 +378,7 @@ Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std
   if (!done) return done.error();
   weights.streamed = builder.take_streamed();
   weights.streamed_embedding = builder.take_streamed_embedding();
-  weights.storage = std::move(*storage);
+  weights.storage = mapped ? mapped->storage() : std::move(*storage);
   weights.bytes = builder.bytes();
   return weights;
 }

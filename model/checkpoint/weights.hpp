@@ -14,7 +14,7 @@
 
 namespace k3::checkpoint {
 
-// A weight matrix [rows = outputs, columns = inputs], row-major. Points into memory that Weights owns.
+// A weight matrix [rows = outputs, columns = inputs], row-major. Points into memory that Weights owns, or has mapped.
 struct Matrix {
   static constexpr std::uint32_t resident = ~std::uint32_t{0};
 
@@ -85,7 +85,8 @@ struct Weights {
 
 // `progress(done_bytes, total_bytes)` is called now and then from the calling thread; `threads` readers share the work.
 // `max_layers` (0 = all) loads only the first layers, for --layers. A prepared matrix is taken as stored, or rounded further; more
-// bits than are stored are an error (stored_matrix.hpp tells what there is).
+// bits than are stored are an error (stored_matrix.hpp tells what there is). A mapped trunk is taken as stored or not at all
+// (mapped_trunk.hpp).
 Result<Weights> load_weights(const Checkpoint& checkpoint, unsigned threads, std::size_t max_layers,
                              const TrunkPrecision& precision, const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                              const Residency& residency = {});

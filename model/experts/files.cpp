@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "model/checkpoint/copies.hpp"
 #include "model/experts/slot_memory.hpp"
 #include "model/experts/windows.hpp"
 
@@ -50,23 +51,41 @@ Descriptor open_one(const std::filesystem::path& path, int flags) {
 
 }  // namespace
 
+namespace {
+
+Result<void> open_copy(const checkpoint::Copy& copy, bool direct, OpenFiles& open) {
+  Descriptor descriptor;
+  if (direct) descriptor = open_one(copy.path, O_DIRECT);
+  const bool refused = direct && !(descriptor && direct_read_works(descriptor.get()));
+  if (!direct || refused) descriptor = open_one(copy.path, 0);
+  if (!descriptor) {
+    Error error = fail(ErrorCode::io, std::string("cannot open: ") + std::strerror(errno));
+    error.file = copy.path.string();
+    return error;
+  }
+  if (refused && !open.buffered)
+    spdlog::warn("{}: no direct reads here, expert reads go through the page cache", copy.path.string());
+  open.buffered |= refused;
+  open.fds.push_back(descriptor.get());
+  open.descriptors.push_back(std::move(descriptor));
+  open.paths.push_back(copy.path.string());
+  open.drives.push_back(copy.drive);
+  return {};
+}
+
+}  // namespace
+
 Result<OpenFiles> open_files(const std::vector<checkpoint::File>& files, bool direct) {
   OpenFiles open;
   for (const checkpoint::File& file : files) {
-    Descriptor descriptor;
-    if (direct) descriptor = open_one(file.path, O_DIRECT);
-    const bool refused = direct && !(descriptor && direct_read_works(descriptor.get()));
-    if (!direct || refused) descriptor = open_one(file.path, 0);
-    if (!descriptor) {
-      Error error = fail(ErrorCode::io, std::string("cannot open: ") + std::strerror(errno));
-      error.file = file.path.string();
-      return error;
+    std::vector<Error> refused;
+    for (const checkpoint::Copy& copy : checkpoint::copies_of(file)) {
+      if (const auto opened = open_copy(copy, direct, open); !opened) refused.push_back(opened.error());
     }
-    if (refused && !open.buffered)
-      spdlog::warn("{}: no direct reads here, expert reads go through the page cache", file.path.string());
-    open.buffered |= refused;
-    open.fds.push_back(descriptor.get());
-    open.descriptors.push_back(std::move(descriptor));
+    const auto copies = static_cast<std::uint32_t>(open.fds.size());
+    if (copies == open.first.back()) return refused.front();
+    for (const Error& error : refused) spdlog::warn("{}: another copy is read instead", error.describe());
+    open.first.push_back(copies);
   }
   return open;
 }

@@ -1,5 +1,7 @@
 #include "model/experts/stream.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -53,6 +55,7 @@ void Stream::Waiter::wake() {
 Stream::Stream(StreamParts parts, boost::asio::io_context& context)
     : layout_(std::move(parts.layout)),
       files_(std::move(parts.files)),
+      replicas_(files_.replicas(parts.clock)),
       slot_bytes_(parts.slot_bytes),
       depth_(parts.depth),
       context_(context),
@@ -210,8 +213,8 @@ void Stream::start_load(std::size_t slot, ExpertKey key) {
     read.window = plan.windows[i];
     read.progress.begin(read.window);
     read.slot = static_cast<std::uint32_t>(slot);
-    read.file = read.window.file;
-    read.fd = files_.fds[read.file];
+    read.fd = -1;  // a copy is chosen when it is sent
+    read.tried = 0;
     aim(read);
     queue_.push(read);
     if (open_reads_++ == 0) reading_since_ = clock_();
@@ -241,18 +244,32 @@ void Stream::harvest() {
 
 void Stream::finish(Read& read) {
   Load& load = loads_[read.slot];
+  replicas_.end(read);
   const ReadProgress::Outcome outcome = read.progress.advance(read.result);
   if (outcome == ReadProgress::Outcome::again) {
     aim(read);
     queue_.push(read);
     return;
   }
+  if (outcome != ReadProgress::Outcome::done && turn_to_another_copy(read, outcome)) return;
   if (outcome != ReadProgress::Outcome::done && !load.error) load.error = describe(read, outcome);
   ++counters_.reads;
   counters_.bytes += read.progress.filled();
   if (--open_reads_ == 0) counters_.reading += clock_() - reading_since_;
   // Other windows of a failed expert are waited for: the slot is not free while anything writes into it.
   if (--load.pending == 0) complete(read.slot);
+}
+
+// Once each. What came of the window so far is read again: it is the failing drive's.
+bool Stream::turn_to_another_copy(Read& read, ReadProgress::Outcome outcome) {
+  replicas_.distrust(read);
+  if (replicas_.all_tried(read.window.file, read.tried)) return false;
+  spdlog::warn("{}; reading another copy", describe(read, outcome).describe());
+  read.progress.begin(read.window);
+  read.fd = -1;
+  aim(read);
+  queue_.push(read);
+  return true;
 }
 
 void Stream::complete(std::size_t slot) {
@@ -277,7 +294,12 @@ void Stream::complete(std::size_t slot) {
 }
 
 void Stream::submit_queued() {
-  while (!queue_.empty() && reader_->in_flight() < depth_) reader_->submit(*queue_.pop());
+  while (!queue_.empty() && reader_->in_flight() < depth_) {
+    Read& read = static_cast<Read&>(*queue_.pop());
+    if (read.fd < 0) replicas_.choose(read.window.file, read, read.tried);
+    replicas_.begin(read);
+    reader_->submit(read);
+  }
 }
 
 // The event loop watches only while reads are in flight, so that it can run out of work when there is none.
@@ -308,7 +330,7 @@ void Stream::stop_waiter(std::uint64_t id) {
 Error Stream::describe(const Read& read, ReadProgress::Outcome outcome) const {
   const ExpertKey key = pool_.key(read.slot);
   const std::string whose = "expert " + std::to_string(key.expert) + " of layer " + std::to_string(key.layer);
-  return read_error(whose, layout_.files[read.file].path.string(), read.window, read.progress, outcome, read.result);
+  return read_error(whose, files_.paths[read.file], read.window, read.progress, outcome, read.result);
 }
 
 }  // namespace k3::experts

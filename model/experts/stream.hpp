@@ -58,6 +58,7 @@ class Stream final : public ExpertStream {
   struct Read : Completion {
     Window window;
     ReadProgress progress;
+    std::uint32_t tried = 0;  // of the file's copies
   };
   struct Load {
     std::array<Read, 6> reads;
@@ -95,6 +96,7 @@ class Stream final : public ExpertStream {
   void aim(Read& read) const;
   void harvest();
   void finish(Read& read);
+  bool turn_to_another_copy(Read& read, ReadProgress::Outcome outcome);
   void complete(std::size_t slot);
   void submit_queued();
   void watch();
@@ -104,6 +106,7 @@ class Stream final : public ExpertStream {
 
   const Layout layout_;
   const OpenFiles files_;
+  Replicas replicas_;
   const std::size_t slot_bytes_;
   const unsigned depth_;
   boost::asio::io_context& context_;

@@ -17,11 +17,7 @@ Result<std::unique_ptr<TrunkSource>> TrunkSource::open(const checkpoint::Checkpo
     source->stream_ = std::move(*stream);
   }
   if (weights.streamed_embedding) {
-    const std::filesystem::path& path = checkpoint.files()[weights.streamed_embedding->file].path;
-    auto file = checkpoint::FileHandle::open(path);
-    if (file.has_error()) return file.error();
-    source->embedding_file_ = std::move(*file);
-    source->embedding_path_ = path.string();
+    source->embedding_file_ = checkpoint::AnyCopy(checkpoint.files()[weights.streamed_embedding->file]);
     source->row_.resize(weights.embedding.columns);
   }
   return source;
@@ -29,8 +25,7 @@ Result<std::unique_ptr<TrunkSource>> TrunkSource::open(const checkpoint::Checkpo
 
 Result<const std::uint16_t*> TrunkSource::embedding_row(std::size_t token) {
   const checkpoint::StreamedMatrix& on_drive = *weights_->streamed_embedding;
-  const auto read =
-      embedding_file_.read(row_.data(), on_drive.row_bytes, on_drive.offset + token * on_drive.row_bytes, embedding_path_);
+  const auto read = embedding_file_.read(row_.data(), on_drive.row_bytes, on_drive.offset + token * on_drive.row_bytes);
   if (read.has_error()) return read.error();
   return static_cast<const std::uint16_t*>(row_.data());
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <vector>
 
-#include "model/checkpoint/file_io.hpp"
+#include "model/checkpoint/copies.hpp"
 #include "model/trunk/trunk_stream.hpp"
 
 namespace k3::trunk {
@@ -22,8 +22,7 @@ class TrunkSource {
  private:
   const checkpoint::Weights* weights_ = nullptr;
   std::unique_ptr<TrunkStream> stream_;
-  checkpoint::FileHandle embedding_file_;
-  std::string embedding_path_;
+  checkpoint::AnyCopy embedding_file_;
   std::vector<std::uint16_t> row_;
 };
 

@@ -29,7 +29,7 @@ Result<std::unique_ptr<TrunkStream>> TrunkStream::open(const std::vector<checkpo
   auto opened = experts::open_files(files, options.direct);
   if (!opened) return opened.error();
   stream->files_ = std::move(*opened);
-  for (const checkpoint::File& file : files) stream->paths_.push_back(file.path.string());
+  stream->replicas_ = stream->files_.replicas(options.clock);
   stream->slot_bytes_ = experts::align_up(largest) + experts::kAlignment;  // a block may begin anywhere in a sector, and end so
   stream->matrices_ = std::move(matrices);
   const std::size_t all = std::max<std::size_t>(2, stream->first_block_.back());
@@ -151,9 +151,14 @@ void TrunkStream::start(Slot& slot, std::size_t id) {
   slot.window.needed = end - slot.window.offset;
   slot.data_at = begin - slot.window.offset;
   slot.progress.begin(slot.window);
-  slot.file = matrix.file;
-  slot.fd = files_.fds[matrix.file];
+  slot.tried = 0;
   aim(slot);
+  replicas_.choose(matrix.file, slot, slot.tried);
+  submit(slot);
+}
+
+void TrunkStream::submit(Slot& slot) {
+  replicas_.begin(slot);
   reader_->submit(slot);
 }
 
@@ -164,11 +169,22 @@ void TrunkStream::aim(Slot& slot) {
 }
 
 void TrunkStream::finish(Slot& slot) {
+  replicas_.end(slot);
   const ReadProgress::Outcome outcome = slot.progress.advance(slot.result);
   if (outcome == ReadProgress::Outcome::again) {
     aim(slot);
-    reader_->submit(slot);
+    submit(slot);
     return;
+  }
+  if (outcome != ReadProgress::Outcome::done) {
+    replicas_.distrust(slot);
+    if (!replicas_.all_tried(slot.window.file, slot.tried)) {
+      slot.progress.begin(slot.window);
+      aim(slot);
+      replicas_.choose(slot.window.file, slot, slot.tried);
+      submit(slot);
+      return;
+    }
   }
   ++counters_.reads;
   counters_.bytes += slot.progress.filled();
@@ -189,7 +205,7 @@ void TrunkStream::wait_for_any() {
 
 Error TrunkStream::describe(const Slot& slot, ReadProgress::Outcome outcome) const {
   const std::string& whose = matrices_[place(slot.id).matrix].name;
-  return experts::read_error(whose, paths_[slot.window.file], slot.window, slot.progress, outcome, slot.result);
+  return experts::read_error(whose, files_.paths[slot.file], slot.window, slot.progress, outcome, slot.result);
 }
 
 }  // namespace k3::trunk

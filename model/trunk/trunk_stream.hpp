@@ -67,6 +67,7 @@ class TrunkStream {
     experts::ReadProgress progress;
     std::uint64_t data_at = 0;  // of the block's first byte, in the slot
     std::optional<Error> error;
+    std::uint32_t tried = 0;  // of the file's copies
   };
   struct Place {
     std::size_t matrix, first, rows;
@@ -82,6 +83,7 @@ class TrunkStream {
   void read_ahead();
   void start(Slot& slot, std::size_t id);
   void aim(Slot& slot);
+  void submit(Slot& slot);
   void finish(Slot& slot);
   void reap();
   void wait_for_any();
@@ -89,8 +91,8 @@ class TrunkStream {
 
   std::vector<checkpoint::StreamedMatrix> matrices_;
   std::vector<std::size_t> first_block_;  // [matrices + 1]
-  std::vector<std::string> paths_;
   experts::OpenFiles files_;
+  experts::Replicas replicas_;
   experts::SlotMemory memory_;
   std::uint64_t block_bytes_ = 0, slot_bytes_ = 0;
   std::vector<Slot> slots_;  // never resized: the reader points into it

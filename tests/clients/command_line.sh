@@ -51,12 +51,12 @@ expect 2 "--ids: '1x'" "$k3" generate bundled --ids 1,1x
 expect 2 "--prompt-file" "$k3" generate bundled
 expect 2 "--isa" "$k3" generate bundled --prompt x --isa mmx
 
-for flag in --dirs --mmap --vulkan --vulkan-gb --vulkan-uploads; do
+for flag in --vulkan --vulkan-gb --vulkan-uploads; do
   expect 2 "$flag" "$k3" serve bundled "$flag" 8
   grep -qF "not in this build" "$work/out" || { echo "FAILED  $flag is not refused by name"; failed=1; }
 done
 expect 2 "--vulkan" "$k3" serve --vulkan bundled
-for variable in K3_DIRS K3_MMAP K3_VK K3_VK_GB K3_VK_UP; do
+for variable in K3_VK K3_VK_GB K3_VK_UP; do
   expect 2 "$variable" env "$variable=1" "$k3" generate bundled --prompt x
 done
 for flag in --bits --mla-bits --head-bits; do
@@ -91,7 +91,7 @@ expect 2 "K3_IDOT" env K3_IDOT=2 "$k3" generate bundled --prompt x
 # A variable whose value is wrong is named whatever the command, unless a flag wins over it; a good one that the command cannot honour is
 # named in a warning.
 bad_variables="K3_BITS=3 K3_EXPERT_GB=-1 K3_DIRECT=2 K3_PIPE=x K3_LOAD_THREADS=0 K3_TOPP=2 K3_CHUNK=0x K3_THINK=much K3_MAXT=0 K3_LAYERS=0 \
-COLI_TEMP=hot K3_IDOT=2 K3_VK=1 K3_MLA_BITS=9 K3_HEAD_BITS=0"
+K3_DIRS=,a K3_MMAP=2 COLI_TEMP=hot K3_IDOT=2 K3_VK=1 K3_MLA_BITS=9 K3_HEAD_BITS=0"
 for setting in $bad_variables; do
   for command in "verify bundled" "tokenize bundled" "serve bundled" "synth $work/never --layers 2 --experts 8"; do
     # shellcheck disable=SC2086
@@ -100,7 +100,7 @@ for setting in $bad_variables; do
 done
 expect 0 "" env K3_CHUNK=many "$k3" generate bundled --prompt x --max-tokens 1 --chunk 4
 good_variables="K3_BITS=8 K3_MLA_BITS=8 K3_HEAD_BITS=16 K3_EXPERT_GB=1 K3_DIRECT=1 K3_PIPE=1 K3_LOAD_THREADS=2 K3_TOPP=1 K3_CHUNK=8 K3_THINK=off K3_MAXT=64 \
-K3_LAYERS=2 K3_TRACE=f K3_X0=f COLI_TEMP=0 K3_IDOT=0"
+K3_MMAP=1 K3_LAYERS=2 K3_TRACE=f K3_X0=f COLI_TEMP=0 K3_IDOT=0"
 for setting in $good_variables; do
   expect 0 "warning: ${setting%%=*} is set and has no effect on" env "$setting" "$k3" verify bundled
 done

@@ -12,7 +12,9 @@ struct Bench {
   ScriptedReader* disk = nullptr;
   std::unique_ptr<ExpertStream> stream;
 
-  explicit Bench(std::size_t slots, Placement placement = Placement::together, unsigned depth = 32) : world(placement) {
+  explicit Bench(std::size_t slots, Placement placement = Placement::together, unsigned depth = 32, unsigned drives = 1)
+      : world(placement) {
+    while (world.layout.files[0].more.size() + 1 < drives) world.add_drive();
     StreamOptions options;
     options.budget_bytes = slots * world.slot_bytes();
     options.direct = false;

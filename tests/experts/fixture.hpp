@@ -80,6 +80,17 @@ struct World {
     }
   }
 
+  // The same files once more in a directory of their own, as if on another drive.
+  void add_drive() {
+    const auto drive = static_cast<std::uint32_t>(layout.files[0].more.size() + 1);
+    const auto elsewhere = directory.path() / ("drive" + std::to_string(drive));
+    std::filesystem::create_directory(elsewhere);
+    for (checkpoint::File& file : layout.files) {
+      std::filesystem::copy_file(file.path, elsewhere / file.path.filename());
+      file.more.push_back({elsewhere / file.path.filename(), drive});
+    }
+  }
+
   std::size_t slot_bytes() const {
     std::size_t bytes = 0;
     for (const Pieces& pieces : layout.places) bytes = std::max<std::size_t>(bytes, plan_windows(pieces).bytes);

@@ -111,6 +111,29 @@ TEST_CASE("what is too little is refused with the sum") {
   CHECK(plan.error().got == "2.00 GB");
 }
 
+TEST_CASE("a mapped trunk has its room, and what has none is not streamed") {
+  Released model;
+  model.request.mapped = true;
+  model.request.budget = 200 * gb;
+  const auto roomy = plan_memory(model.config, model.request);
+  REQUIRE(roomy.has_value());
+  CHECK((roomy->residency.whole && roomy->residency.mapped));
+  CHECK(roomy->trunk == model.request.trunk.all());
+  CHECK(roomy->paged == 0);
+  CHECK(roomy->experts > 50 * gb);
+  model.request.budget = 20 * gb;
+  const auto tight = plan_memory(model.config, model.request);
+  REQUIRE(tight.has_value());
+  CHECK((tight->residency.whole && tight->residency.mapped));
+  CHECK(tight->streamed == 0);
+  CHECK(tight->window == 0);
+  CHECK(tight->trunk + tight->paged == model.request.trunk.all());
+  CHECK(sum(model.request, *tight) == model.request.budget);
+  CHECK(tight->experts >= 16 * model.request.expert_bytes);
+  model.request.budget = 2 * gb;
+  CHECK(plan_memory(model.config, model.request).has_error());
+}
+
 TEST_CASE("no budget is no limit, and --expert-gb is kept to") {
   Released model;
   auto plan = plan_memory(model.config, model.request).value();
