@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <sstream>
@@ -153,6 +154,9 @@ void occupy_closed_streams() {
 
 int main(int count, char** values) {
   k3::cli::occupy_closed_streams();
+  // A file that grows past the process's limit would end the program without a word. Ignored, it is an error of the write like
+  // others.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     // Standard output is for results: the library would log there.
     spdlog::set_default_logger(spdlog::stderr_color_mt("k3"));
