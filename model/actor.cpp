@@ -136,7 +136,8 @@ awaitable<void> ModelActor::serve_with(experts::ExpertStream& experts) {
   Forward forward(forward_context);
   if (seams_.on_point) forward.on_point(seams_.on_point);
   LiveSequences sequences(model_->checkpoint.config(), model_->latents, model_->plan.live_sequences);
-  const JobSurroundings around{*model_, forward, sequences, seams_.clock, seams_.on_point};
+  WorkMeter work(forward, experts, mailbox_);
+  const JobSurroundings around{*model_, forward, sequences, work, seams_.clock, seams_.on_point};
   report_start(Result<void>());
   while (!mailbox_.closed()) {
     const std::optional<MailboxEntry> entry = mailbox_.pop();

@@ -32,9 +32,14 @@ JobRun::JobRun(const JobSurroundings& around, const MailboxEntry& entry)
       first_token_(started_),
       sequence_(around.sequences.take(job_.prompt)),
       cached_(sequence_.committed()),
+      before_(around.work.drive()),
       machine_(
           {job_.prompt.size(), cached_, around.model.chunk, output_limit(job_, around.model.info.context_limit), job_.stop_ids}),
-      sampler_(job_.sampling, job_.prompt, around.model.info.vocabulary, *around.model.kernels) {}
+      sampler_(job_.sampling, job_.prompt, around.model.info.vocabulary, *around.model.kernels) {
+  around.work.cached(cached_);
+  // A step may take minutes, and who watches the drive wants to see it at work.
+  hooks_.after_layer = [this](std::size_t, std::span<const float>) { around_.work.post(); };
+}
 
 awaitable<void> JobRun::run() {
   report_prefill(true);
@@ -56,8 +61,12 @@ awaitable<JobRun::Machine::Action> JobRun::run_chunk(Machine::RunChunk chunk) {
   const bool wants_logits = chunk.wants_logits;
   const auto logits = co_await run_rows(ids, wants_logits);
   if (logits.has_error()) co_return failed(logits.error());
+  around_.work.prompt(ids.size());
   report_prefill(wants_logits);
-  if (wants_logits) first_token_ = around_.clock();
+  if (wants_logits) {
+    first_token_ = around_.clock();
+    prefill_ = used();
+  }
   if (!go_on()) co_return machine_.step(Machine::Cancelled{});
   if (wants_logits) co_return draw(*logits);
   co_return machine_.step(Machine::ChunkDone{});
@@ -78,7 +87,7 @@ awaitable<Result<std::span<const float>>> JobRun::run_rows(std::span<const std::
   for (const std::int32_t id : ids) rows_.push_back({&sequence_, id, false});
   rows_.back().wants_logits = wants_logits;
   const std::span<const Row> rows = rows_;
-  const Result<StepResult> step = co_await around_.forward.step(rows, stop_, no_hooks_);
+  const Result<StepResult> step = co_await around_.forward.step(rows, stop_, hooks_);
   if (step.has_error()) co_return step.error();
   for (const std::optional<Error>& error : step->row_errors) {
     if (error) co_return *error;
@@ -91,7 +100,9 @@ JobRun::Machine::Action JobRun::draw(std::span<const float> logits) {
   const auto id = sampler_.sample(logits);
   if (id.has_error()) return failed(id.error());
   sampler_.accept(*id);
-  ticket_.push(Token{*id});
+  around_.work.decoded();
+  around_.work.post();  // before the event: who has the token finds it counted
+  ticket_.push(Token{*id, used()});
   return machine_.step(Machine::Sampled{*id});
 }
 
@@ -119,13 +130,16 @@ void JobRun::end(const Machine::Action& action) {
     return;
   }
   const auto now = around_.clock();
-  const Timings timings{seconds(started_ - submitted_), seconds(first_token_ - started_), seconds(now - first_token_)};
+  const Timings timings{seconds(started_ - submitted_), seconds(first_token_ - started_), seconds(now - first_token_), prefill_,
+                        used() - prefill_};
+  around_.work.post();
   ended_ = true;
   ticket_.push(Finished{std::get<Machine::Finish>(action).reason, job_.prompt.size(), cached_, machine_.output_tokens(), timings});
 }
 
 void JobRun::abandon(Error error) {
   if (ended_) return;
+  around_.work.post();
   ended_ = true;
   ticket_.push(Failed{std::move(error)});
 }

@@ -11,6 +11,7 @@
 #include "model/generation/generation_machine.hpp"
 #include "model/generation/sampler.hpp"
 #include "model/loaded_model.hpp"
+#include "model/work_meter.hpp"
 
 namespace k3 {
 
@@ -19,6 +20,7 @@ struct JobSurroundings {
   const LoadedModel& model;
   Forward& forward;
   LiveSequences& sequences;
+  WorkMeter& work;
   const std::function<std::chrono::steady_clock::time_point()>& clock;
   const std::function<void()>& on_point;
 };
@@ -40,6 +42,7 @@ class JobRun {
   Machine::Action draw(std::span<const float> logits);
   Machine::Action failed(const Error& error);
   bool go_on();
+  DriveUse used() const { return around_.work.drive() - before_; }
   void report_prefill(bool always);
   void end(const Machine::Action& action);
 
@@ -51,10 +54,12 @@ class JobRun {
   std::chrono::steady_clock::time_point reported_, first_token_;
   Sequence& sequence_;
   const std::size_t cached_;
+  const DriveUse before_;  // by all jobs
+  DriveUse prefill_;
   Machine machine_;
   generation::Sampler sampler_;
   std::vector<Row> rows_;
-  const StepHooks no_hooks_;
+  StepHooks hooks_;
   bool ended_ = false;
 };
 

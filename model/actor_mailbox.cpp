@@ -57,6 +57,11 @@ void Mailbox::done() {
   running_.reset();
 }
 
+void Mailbox::report(const WorkDone& work) {
+  const std::lock_guard lock(mutex_);
+  work_ = work;
+}
+
 void Mailbox::close() {
   Entries waiting;
   {
@@ -76,7 +81,7 @@ bool Mailbox::closed() const {
 
 ModelStatus Mailbox::status() const {
   const std::lock_guard lock(mutex_);
-  return {running_ ? 1U : 0U, entries_.size()};
+  return {running_ ? 1U : 0U, entries_.size(), work_};
 }
 
 void Mailbox::take_withdrawn(Entries& out) {

@@ -32,6 +32,8 @@ class Mailbox {
   std::optional<MailboxEntry> pop();
   // Model thread: the running job has ended.
   void done();
+  // Model thread: what status() tells of the work from now on.
+  void report(const WorkDone& work);
   // Any thread, once: cancels the running job, fails the waiting ones, takes no more.
   void close();
 
@@ -48,6 +50,7 @@ class Mailbox {
   std::deque<MailboxEntry> entries_;
   std::shared_ptr<Ticket> running_;
   bool closed_ = false;
+  WorkDone work_;
 };
 
 }  // namespace k3

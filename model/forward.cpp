@@ -210,7 +210,7 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
   if (auto opened = m.open_trunk(); opened.has_error()) co_return opened.error();
   trunk::TrunkStream* const trunk = m.trunk ? m.trunk->stream() : nullptr;
   const layers::Compute compute{config, *m.context.kernels, *m.context.pool, m.context.exact, proceed,
-                                trunk,  &m.trunk_error,     &m.times};
+                                trunk,  &m.trunk_error,     &m.times,        stop};
   m.row_errors.assign(rows.size(), std::nullopt);
   group_rows(rows, m.groups);
   m.x.resize(rows.size() * config.hidden);

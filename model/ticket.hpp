@@ -13,6 +13,7 @@
 
 #include "model/error.hpp"
 #include "model/generation/sampling.hpp"
+#include "model/work_done.hpp"
 
 namespace k3 {
 
@@ -23,8 +24,10 @@ struct Job {
   std::vector<std::int32_t> stop_ids;  // generation ends after one of these; it is reported as the last Token
 };
 
+// Prefill ends with the first token.
 struct Timings {
   double queued_s = 0, prefill_s = 0, decode_s = 0;
+  DriveUse prefill{}, decode{};
 };
 
 // Jobs ahead of this one, sent on admission and whenever it changes; 0 = next.
@@ -37,6 +40,7 @@ struct Prefill {
 };
 struct Token {
   std::int32_t id = 0;
+  DriveUse used{};  // by the job so far: whoever ends it early has its numbers
 };
 enum class FinishReason { stop, length };
 struct Finished {
@@ -88,6 +92,7 @@ struct ModelInfo {
 
 struct ModelStatus {
   std::size_t running = 0, queued = 0;
+  WorkDone work{};  // up to the last layer that was computed
 };
 
 // The actor as others see it; the server's tests put a scripted one here.
@@ -98,7 +103,7 @@ class Model {
   // vocabulary).
   virtual Result<void> submit(Job job, std::shared_ptr<Ticket> ticket) = 0;
   virtual ModelInfo info() const = 0;
-  virtual ModelStatus status() const = 0;
+  virtual ModelStatus status() const = 0;  // any thread, at any time; never waits for the model
 };
 
 }  // namespace k3

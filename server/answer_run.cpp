@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <filesystem>
 
 #include "server/job_run.hpp"
 #include "server/openai_shapes.hpp"
@@ -19,14 +20,19 @@ double seconds_between(Clock::time_point from, Clock::time_point to) { return st
 // The events of one job, summed up: what has been said so far, whether it is over, and how it went.
 class Progress {
  public:
-  Progress(const text::Tokenizer& tokenizer, AnswerPlan& plan)
-      : answer_(tokenizer, std::move(plan.answer)), prompt_tokens_(plan.job.prompt.size() - plan.unreported) {}
+  Progress(App& app, AnswerPlan& plan)
+      : metrics_(app.metrics),
+        answer_(*app.tokenizer, std::move(plan.answer)),
+        prompt_tokens_(plan.job.prompt.size() - plan.unreported) {}
+
+  void admitted() { stage_.emplace(metrics_); }
+  void client_left() { stage_->client_left(); }
 
   // Deltas for the client.
   std::vector<text::Delta> take(Event event, JobRun& run) {
-    if (auto* token = std::get_if<Token>(&event)) return take_token(token->id, run);
+    if (auto* token = std::get_if<Token>(&event)) return take_token(*token, run);
     if (auto* prefill = std::get_if<Prefill>(&event)) {
-      if (!prefill_) started_ = Clock::now();
+      if (!prefill_) begin();
       prefill_ = *prefill;
     } else if (auto* finished = std::get_if<Finished>(&event)) {
       over_ = true;
@@ -55,10 +61,28 @@ class Progress {
   }
 
  private:
-  std::vector<text::Delta> take_token(text::TokenId id, JobRun& run) {
+  void begin() {
+    started_ = Clock::now();
+    stage_->enter(Stage::prefill);
+    metrics_.queue_wait.observe(seconds_between(submitted_, started_));
+  }
+
+  void note_token(const Token& token, Clock::time_point now) {
+    if (first_token_) {
+      metrics_.between_tokens.observe(seconds_between(last_token_, now));
+    } else {
+      first_token_ = now;
+      timings_.prefill = token.used;
+      stage_->enter(Stage::decode);
+      metrics_.first_token.observe(seconds_between(submitted_, now));
+    }
+    last_token_ = now;
+  }
+
+  std::vector<text::Delta> take_token(const Token& token, JobRun& run) {
     const auto now = Clock::now();
-    if (!first_token_) first_token_ = now;
-    auto deltas = answer_.push(id);
+    note_token(token, now);
+    auto deltas = answer_.push(token.id);
     if (!answer_.stopped()) return deltas;
     // A stop string: the model need not go on, and what it says to that is not waited for. The times are then our own.
     run.cancel();
@@ -67,12 +91,16 @@ class Progress {
     const auto started = prefill_ ? started_ : *first_token_;
     timings_ = {.queued_s = seconds_between(submitted_, started),
                 .prefill_s = seconds_between(started, *first_token_),
-                .decode_s = seconds_between(*first_token_, now)};
+                .decode_s = seconds_between(*first_token_, now),
+                .prefill = timings_.prefill,
+                .decode = token.used - timings_.prefill};
     auto rest = answer_.finish(FinishReason::stop);
     std::move(rest.begin(), rest.end(), std::back_inserter(deltas));
     return deltas;
   }
 
+  Metrics& metrics_;
+  std::optional<InStage> stage_;
   generation::Answer answer_;
   std::size_t prompt_tokens_;
   std::size_t cached_ = 0;
@@ -80,10 +108,16 @@ class Progress {
   std::optional<Error> failure_;
   Timings timings_;
   const Clock::time_point submitted_ = Clock::now();
-  Clock::time_point started_{};
+  Clock::time_point started_{}, last_token_{};
   std::optional<Clock::time_point> first_token_;
   bool over_ = false;
 };
+
+// For whoever asked: the file by its name alone, because where it lies is the server's business. The log has the whole path.
+std::string told(Error error) {
+  error.file = std::filesystem::path(error.file).filename().string();
+  return error.describe();
+}
 
 ApiError failure_error(const Error& error, const App& app) {
   if (error.code == ErrorCode::overloaded) {
@@ -101,7 +135,7 @@ ApiError failure_error(const Error& error, const App& app) {
     return {.status = 503, .message = error.message, .code = down ? "shutting_down" : "cancelled", .headers = no_retry};
   }
   const unsigned status = error.code == ErrorCode::out_of_memory ? 503 : 500;
-  return {.status = status, .message = error.message, .code = "engine_failed", .headers = no_retry};
+  return {.status = status, .message = told(error), .code = "engine_failed", .headers = no_retry};
 }
 
 void note_failure(Exchange& exchange, const Error& error) {
@@ -109,11 +143,18 @@ void note_failure(Exchange& exchange, const Error& error) {
   spdlog::warn("{} answer failed: {}", exchange.request().id, error.describe());
 }
 
+void note_gone(Exchange& exchange, Progress& progress) {
+  exchange.outcome = "gone";
+  exchange.abandon();
+  progress.client_left();
+}
+
 void note_end(Exchange& exchange, App& app, const Progress& progress) {
   const Usage usage = progress.usage();
   exchange.prompt_tokens = usage.prompt;
   exchange.output_tokens = usage.completion;
   exchange.outcome = progress.answer().finish_reason();
+  app.metrics.whole_answer.observe(progress.elapsed());
   const double seconds = usage.timings.prefill_s + usage.timings.decode_s;
   app.answer_seconds = app.answer_seconds > 0 ? 0.7 * app.answer_seconds + 0.3 * seconds : seconds;
 }
@@ -170,7 +211,9 @@ asio::awaitable<void> stream_answer(Exchange& exchange, App& app, JobRun& run, P
     std::optional<Event> event = co_await run.next(stream.ping_due());
     if (run.client_gone()) break;
     if (!event) {
-      if (Clock::now() >= stream.ping_due()) alive = co_await stream.ping();
+      if (Clock::now() < stream.ping_due()) continue;
+      ++app.metrics.pings;
+      alive = co_await stream.ping();
       continue;
     }
     const bool prefill = std::holds_alternative<Prefill>(*event);
@@ -179,8 +222,7 @@ asio::awaitable<void> stream_answer(Exchange& exchange, App& app, JobRun& run, P
     if (alive && prefill && plan.progress) alive = co_await send_progress(stream, head, opened, progress);
   }
   if (!alive || !progress.over()) {
-    exchange.outcome = "gone";
-    exchange.abandon();
+    note_gone(exchange, progress);
   } else if (progress.failure()) {
     note_failure(exchange, *progress.failure());
     // Without [DONE] and without a finish reason nobody takes this for an answer.
@@ -199,8 +241,7 @@ asio::awaitable<void> collect_answer(Exchange& exchange, App& app, JobRun& run, 
     const auto until = Clock::now() + std::chrono::hours(1);
     std::optional<Event> event = co_await run.next(until);
     if (run.client_gone()) {
-      exchange.outcome = "gone";
-      exchange.abandon();
+      note_gone(exchange, progress);
       co_return;
     }
     if (event) progress.take(std::move(*event), run);
@@ -228,8 +269,9 @@ asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait,
   Headers headers;
   if (!plan.warnings.empty()) headers.emplace_back("X-K3-Warnings", fmt::format("{}", fmt::join(plan.warnings, "; ")));
   JobRun run(app, wait);
-  Progress progress(*app.tokenizer, plan);
+  Progress progress(app, plan);
   const auto submitted = run.submit(std::move(plan.job));
+  if (submitted) progress.admitted();
   if (!submitted) {
     exchange.outcome = "refused";
     const Response refusal = error_response(failure_error(submitted.error(), app));

@@ -11,6 +11,7 @@
 #include "model/text/tokenizer.hpp"
 #include "model/ticket.hpp"
 #include "server/access.hpp"
+#include "server/metrics.hpp"
 #include "server/server.hpp"
 
 namespace k3::server {
@@ -34,6 +35,7 @@ struct App {
   std::function<void()> on_wait_ended{};  // a drain waits for it
   double answer_seconds = 0;              // of recent answers, smoothed; what a full queue tells a client to wait
   std::shared_ptr<Workshop> workshop{};   // last user of the options and the tokenizer: never null once the server exists
+  Metrics metrics{};
   std::mt19937_64 random{std::random_device{}()};
 
   std::string random_hex(std::size_t digits) {

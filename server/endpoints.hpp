@@ -19,6 +19,7 @@ Response one_model(const Request& request, App& app);
 Response health(const Request& request, App& app);
 Response livez(const Request& request, App& app);
 Response readyz(const Request& request, App& app);
+Response metrics(const Request& request, App& app);
 Response static_file(const Request& request, App& app);
 
 // Whether the web client has a file at this path.

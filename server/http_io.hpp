@@ -67,7 +67,7 @@ class Exchange {
   // For the log.
   unsigned status() const { return status_; }
   std::size_t prompt_tokens = 0, output_tokens = 0;
-  std::string_view outcome = "";  // finish reason or why there is none
+  std::string_view outcome = "";  // finish reason or why there is none; one of our own words, which live as long as the program
 
  private:
   std::string head(const Response& response, std::string_view length_field) const;

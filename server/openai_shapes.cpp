@@ -31,20 +31,38 @@ void write_usage(Writer& writer, const Usage& usage) {
   writer.end_object();
 }
 
-void write_rate(Writer& writer, std::string_view stage, std::size_t count, double seconds) {
+double share(double whole, std::size_t count) { return count > 0 ? whole / static_cast<double>(count) : 0.0; }
+
+// The seconds of one stage and what it took from the drive, in all and for each of the `stepped` tokens that it put through the
+// model.
+void write_stage(Writer& writer, std::string_view stage, std::size_t count, double seconds, const DriveUse& drive,
+                 std::size_t stepped) {
   const std::string name(stage);
+  const auto bytes = static_cast<double>(drive.bytes());
   writer.key(name + "_n").integer(static_cast<std::int64_t>(count));
   writer.key(name + "_ms").number(seconds * 1000);
   writer.key(name + "_per_second").number(seconds > 0 ? static_cast<double>(count) / seconds : 0.0);
+  writer.key(name + "_read_bytes").integer(static_cast<std::int64_t>(drive.bytes()));
+  writer.key(name + "_read_bytes_per_token").number(share(bytes, stepped));
+  writer.key(name + "_expert_hit_rate").number(drive.expert_hit_rate());
+  writer.key(name + "_expert_wait_ms").number(drive.expert_wait_s * 1000);
+  writer.key(name + "_trunk_wait_ms").number(drive.trunk_wait_s * 1000);
 }
 
-// llama.cpp's names, which user interfaces already know; queued_ms is ours.
+// llama.cpp's names, which user interfaces already know; queued_ms and what is about the drive are ours.
 void write_timings(Writer& writer, const Usage& usage) {
+  const Timings& timings = usage.timings;
+  const std::size_t computed = usage.prompt - std::min(usage.cached, usage.prompt);
   writer.key("timings").begin_object();
-  writer.key("queued_ms").number(usage.timings.queued_s * 1000);
+  writer.key("queued_ms").number(timings.queued_s * 1000);
   writer.key("cache_n").integer(static_cast<std::int64_t>(usage.cached));
-  write_rate(writer, "prompt", usage.prompt - std::min(usage.cached, usage.prompt), usage.timings.prefill_s);
-  write_rate(writer, "predicted", usage.completion, usage.timings.decode_s);
+  // The last token of an answer is written and not read.
+  const std::size_t stepped = usage.completion - std::min<std::size_t>(usage.completion, 1);
+  write_stage(writer, "prompt", computed, timings.prefill_s, timings.prefill, computed);
+  write_stage(writer, "predicted", usage.completion, timings.decode_s, timings.decode, stepped);
+  const auto bytes = timings.prefill.bytes() + timings.decode.bytes();
+  writer.key("read_bytes").integer(static_cast<std::int64_t>(bytes));
+  writer.key("read_bytes_per_token").number(share(static_cast<double>(bytes), computed + stepped));
   writer.end_object();
 }
 

@@ -24,6 +24,8 @@ constexpr Route kRoutes[] = {
     {false, "/health", true, false, health, nullptr},
     {false, "/livez", true, false, livez, nullptr},
     {false, "/readyz", true, false, readyz, nullptr},
+    // With a key: how much a machine is used, and when, is its owner's business.
+    {false, "/metrics", false, false, metrics, nullptr},
 };
 constexpr Route kOneModel{false, "/v1/models/", false, true, one_model, nullptr};
 // Without a key: the page itself is no secret, and a browser could not send one when it is opened.
@@ -70,6 +72,12 @@ std::optional<ApiError> admit(const Request& request, const App& app) {
         .status = 503, .message = "the model is still loading", .code = "model_loading", .headers = {{"Retry-After", "10"}}};
   }
   return std::nullopt;
+}
+
+std::string_view endpoint_name(std::string_view path) {
+  const Route* route = find_route(path);
+  if (route == nullptr) return "other";
+  return route == &kOneModel ? "/v1/models/{id}" : route == &kStatic ? "static" : route->path;
 }
 
 asio::awaitable<void> dispatch(Exchange& exchange, App& app) {

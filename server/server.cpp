@@ -79,6 +79,7 @@ void Server::State::take(tcp::socket socket) {
   const std::string peer = connection->peer();
   const auto& limits = app.options.limits;
   if (app.connections.size() >= limits.connections || app.per_address[peer] >= limits.connections_per_address) {
+    ++app.metrics.connections_refused;
     // Without reading the request: one write that fits any send buffer, and gone.
     const std::string body = error_json({.status = 503, .message = "too many connections", .code = "too_many_connections"});
     const std::string bytes = fmt::format(

@@ -256,6 +256,7 @@ asio::awaitable<bool> serve_one(Connection& connection, App& app, beast::flat_bu
     const Response response = error_response(refusal);
     co_await exchange.respond(response);
   }
+  ++app.metrics.requests[{endpoint_name(exchange.request().path), exchange.status(), exchange.outcome}];
   if (app.options.log_requests) log_request(exchange, began);
   if (exchange.keep_alive() && !app.draining) {
     connection.busy = false;

@@ -1,6 +1,7 @@
 // `k3 generate`: one completion of a text, of ids, or of a chat request.
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -73,6 +74,32 @@ Result<Prepared> prepare(const Flags& flags, const text::Tokenizer& tokenizer) {
   return out;
 }
 
+void write_drive_use(json::Writer& writer, const std::string& stage, const DriveUse& drive, std::size_t tokens) {
+  const double per_token = tokens == 0 ? 0.0 : static_cast<double>(drive.bytes()) / static_cast<double>(tokens);
+  writer.key(stage + "_read_bytes").integer(static_cast<std::int64_t>(drive.bytes()));
+  writer.key(stage + "_read_bytes_per_token").number(per_token);
+  writer.key(stage + "_expert_hit_rate").number(drive.expert_hit_rate());
+  writer.key(stage + "_expert_wait_s").number(drive.expert_wait_s);
+  writer.key(stage + "_trunk_wait_s").number(drive.trunk_wait_s);
+}
+
+void write_timings(json::Writer& writer, std::size_t prompt, const Turn& turn) {
+  const Finished& finished = turn.finished;
+  const Timings& timings = finished.timings;
+  writer.begin_object();
+  writer.key("queued_s").number(timings.queued_s);
+  writer.key("prefill_s").number(timings.prefill_s);
+  writer.key("decode_s").number(timings.decode_s);
+  writer.key("prompt_tokens").integer(static_cast<std::int64_t>(prompt));
+  writer.key("cached_tokens").integer(static_cast<std::int64_t>(finished.cached_tokens));
+  writer.key("output_tokens").integer(static_cast<std::int64_t>(turn.ids.size()));
+  write_drive_use(writer, "prefill", timings.prefill, prompt - finished.cached_tokens);
+  // The last token is written and not read.
+  write_drive_use(writer, "decode", timings.decode, turn.ids.size() - std::min<std::size_t>(turn.ids.size(), 1));
+  writer.key("read_bytes").integer(static_cast<std::int64_t>(timings.prefill.bytes() + timings.decode.bytes()));
+  writer.end_object();
+}
+
 std::string as_json(const Prepared& prepared, const Turn& turn, const generation::Answer& answer) {
   std::string out;
   json::Writer writer(out);
@@ -83,18 +110,9 @@ std::string as_json(const Prepared& prepared, const Turn& turn, const generation
   writer.key("text").string(answer.message().content);
   if (!prepared.answer.plain) write_message(writer, answer.message());
   writer.key("finish_reason").string(answer.finish_reason());
-  const Timings& timings = turn.finished.timings;
-  writer.key("timings").begin_object();
-  writer.key("queued_s")
-      .number(timings.queued_s)
-      .key("prefill_s")
-      .number(timings.prefill_s)
-      .key("decode_s")
-      .number(timings.decode_s);
-  writer.key("prompt_tokens").integer(static_cast<std::int64_t>(prepared.ids.size()));
-  writer.key("cached_tokens").integer(static_cast<std::int64_t>(turn.finished.cached_tokens));
-  writer.key("output_tokens").integer(static_cast<std::int64_t>(turn.ids.size()));
-  writer.end_object().end_object();
+  writer.key("timings");
+  write_timings(writer, prepared.ids.size(), turn);
+  writer.end_object();
   return out + "\n";
 }
 

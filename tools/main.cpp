@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <sstream>
@@ -164,6 +165,9 @@ void raise_file_limit() {
 int main(int count, char** values) {
   k3::cli::occupy_closed_streams();
   k3::cli::raise_file_limit();
+  // A file that grows past the process's limit would end the program without a word. Ignored, it is an error of the write like
+  // others.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     // Standard output is for results: the library would log there.
     spdlog::set_default_logger(spdlog::stderr_color_mt("k3"));

@@ -89,6 +89,10 @@ Result<Turn> run_turn(Model& model, Job job, generation::Answer& answer, const W
   const auto on_token = [&](const Token& token) {
     if (stopped) return;  // the model was faster than the cancellation
     turn.ids.push_back(token.id);
+    // Kept only where a stop string ends the answer: else the model's own account replaces it.
+    Timings& timings = turn.finished.timings;
+    if (turn.ids.size() == 1) timings.prefill = token.used;
+    timings.decode = token.used - timings.prefill;
     show(answer.push(token.id));
     if (answer.stopped()) {
       stopped = true;

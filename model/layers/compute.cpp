@@ -99,10 +99,10 @@ bool Compute::multiply_streamed(const Product& whole, const Activations& x) cons
     if (!proceed()) return false;
     const StepTimes::Phase phase = times->phase();
     times->enter(StepTimes::Phase::waiting);
-    const auto rows = trunk->wait(w.streamed, i);
+    const auto rows = trunk->wait(w.streamed, i, stop);
     times->enter(phase);
     if (rows.has_error()) {
-      *trunk_error = rows.error();
+      if (rows.error().code != ErrorCode::cancelled) *trunk_error = rows.error();
       return false;
     }
     Matrix part = w;

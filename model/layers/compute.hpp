@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <stop_token>
 
 #include "kernels/kernels.hpp"
 #include "model/checkpoint/weights.hpp"
@@ -41,6 +42,7 @@ struct Compute {
   trunk::TrunkStream* trunk = nullptr;
   std::optional<Error>* trunk_error = nullptr;
   StepTimes* times = nullptr;  // where waiting for them is counted
+  std::stop_token stop{};      // which that waiting heeds
 
   // Products smaller than this (multiply-adds) are not worth waking the pool for: about 30 us of one core.
   static constexpr std::size_t inline_work = 1U << 18;

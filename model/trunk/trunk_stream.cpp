@@ -1,5 +1,7 @@
 #include "model/trunk/trunk_stream.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -8,6 +10,16 @@ namespace k3::trunk {
 
 using checkpoint::StreamedMatrix;
 using experts::ReadProgress;
+
+namespace {
+
+// How soon a request that is withdrawn while its block is on the way is heard, in milliseconds. A block takes some 10 of a good
+// drive.
+constexpr int look_for_stop_ms = 50;
+
+Error stopped() { return fail(ErrorCode::cancelled, "stopped while a block of the trunk was awaited"); }
+
+}  // namespace
 
 std::size_t TrunkStream::block_rows(const StreamedMatrix& matrix) const {
   constexpr std::size_t together = 64;  // how products cut their outputs
@@ -55,7 +67,7 @@ TrunkStream::~TrunkStream() {
   }
 }
 
-Result<TrunkBlock> TrunkStream::wait(std::size_t matrix, std::size_t block) {
+Result<TrunkBlock> TrunkStream::wait(std::size_t matrix, std::size_t block, const std::stop_token& stop) {
   assert(block < blocks(matrix));
   const std::size_t id = first_block_[matrix] + block;
   if (in_use_ != nullptr) std::exchange(in_use_, nullptr)->state = State::free;
@@ -64,12 +76,15 @@ Result<TrunkBlock> TrunkStream::wait(std::size_t matrix, std::size_t block) {
   for (bool asked = false;; asked = true) {
     // Read ahead in vain: what was wrong then may be right now, and whoever asks is told only what is wrong now.
     if (slot != nullptr && slot->error) std::exchange(slot, nullptr)->state = State::free;
-    if (slot == nullptr) slot = &fetch(id);
+    if (slot == nullptr) slot = fetch(id, stop);
+    if (slot == nullptr) return stopped();
     read_ahead();
     if (slot->state == State::loading) {
       const auto begin = clock_();
-      while (slot->state == State::loading) wait_for_any();
+      bool go_on = true;
+      while (go_on && slot->state == State::loading) go_on = wait_for_any(stop);
       counters_.waiting += clock_() - begin;
+      if (!go_on) return stopped();
     }
     if (!slot->error) break;
     if (!asked) continue;
@@ -81,12 +96,13 @@ Result<TrunkBlock> TrunkStream::wait(std::size_t matrix, std::size_t block) {
   return TrunkBlock{memory_.data() + slot->slot * slot_bytes_ + slot->data_at, at.first, at.rows};
 }
 
-// Begins to read a block that is not on its way, and goes on from there.
-TrunkStream::Slot& TrunkStream::fetch(std::size_t id) {
+// Begins to read a block that is not on its way, and goes on from there. Nothing: told to stop.
+TrunkStream::Slot* TrunkStream::fetch(std::size_t id, const std::stop_token& stop) {
   ++counters_.misses;
   forget_far_from(id);
-  Slot& slot = make_room(id);
-  start(slot, id);
+  Slot* const slot = make_room(id, stop);
+  if (slot == nullptr) return nullptr;
+  start(*slot, id);
   next_ = (id + 1) % first_block_.back();
   return slot;
 }
@@ -112,17 +128,17 @@ void TrunkStream::forget_far_from(std::size_t id) {
   }
 }
 
-TrunkStream::Slot& TrunkStream::make_room(std::size_t id) {
+TrunkStream::Slot* TrunkStream::make_room(std::size_t id, const std::stop_token& stop) {
   for (;;) {
     Slot* farthest = nullptr;
     const std::size_t all = first_block_.back();
     for (Slot& slot : slots_) {
-      if (slot.state == State::free) return slot;
+      if (slot.state == State::free) return &slot;
       if (slot.state != State::ready) continue;
       if (farthest == nullptr || (slot.id + all - id) % all > (farthest->id + all - id) % all) farthest = &slot;
     }
-    if (farthest != nullptr) return *farthest;
-    wait_for_any();
+    if (farthest != nullptr) return farthest;
+    if (!wait_for_any(stop)) return nullptr;
   }
 }
 
@@ -192,15 +208,26 @@ void TrunkStream::finish(Slot& slot) {
   slot.state = State::ready;
 }
 
-void TrunkStream::reap() {
-  reader_->reap([this](experts::Completion& completion) { finish(static_cast<Slot&>(completion)); });
+std::size_t TrunkStream::reap() {
+  const std::size_t count = reader_->reap([this](experts::Completion& completion) { finish(static_cast<Slot&>(completion)); });
   reader_->flush();
+  return count;
 }
 
-void TrunkStream::wait_for_any() {
+// False: told to stop, and nothing has come meanwhile.
+bool TrunkStream::wait_for_any(const std::stop_token& stop) {
   reader_->flush();
-  reader_->wait();
-  reap();
+  if (!stop.stop_possible()) {
+    reader_->wait();
+    reap();
+    return true;
+  }
+  while (reap() == 0) {
+    if (stop.stop_requested()) return false;
+    pollfd wake{reader_->wake_fd(), POLLIN, 0};
+    if (::poll(&wake, 1, look_for_stop_ms) > 0) reader_->clear_wake();  // before looking: what comes after the look wakes us again
+  }
+  return true;
 }
 
 Error TrunkStream::describe(const Slot& slot, ReadProgress::Outcome outcome) const {

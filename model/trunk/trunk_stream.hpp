@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "model/checkpoint/weights.hpp"
@@ -52,8 +53,8 @@ class TrunkStream {
 
   std::size_t blocks(std::size_t matrix) const { return first_block_[matrix + 1] - first_block_[matrix]; }
   // Blocks until block `block` of `matrix` is there; it is valid until the next call. Errors: io or corrupt, with file and offset;
-  // asking again reads again.
-  Result<TrunkBlock> wait(std::size_t matrix, std::size_t block);
+  // asking again reads again. Cancelled, when `stop` is requested: what is on its way stays so, for whoever asks next.
+  Result<TrunkBlock> wait(std::size_t matrix, std::size_t block, const std::stop_token& stop = {});
 
   std::size_t slots() const { return slots_.size(); }
   const TrunkCounters& counters() const { return counters_; }
@@ -77,16 +78,16 @@ class TrunkStream {
   std::size_t block_rows(const checkpoint::StreamedMatrix& matrix) const;
   Place place(std::size_t id) const;
   Slot* find(std::size_t id);
-  Slot& fetch(std::size_t id);
-  Slot& make_room(std::size_t id);
+  Slot* fetch(std::size_t id, const std::stop_token& stop);
+  Slot* make_room(std::size_t id, const std::stop_token& stop);
   void forget_far_from(std::size_t id);
   void read_ahead();
   void start(Slot& slot, std::size_t id);
   void aim(Slot& slot);
   void submit(Slot& slot);
   void finish(Slot& slot);
-  void reap();
-  void wait_for_any();
+  std::size_t reap();
+  bool wait_for_any(const std::stop_token& stop);
   Error describe(const Slot& slot, experts::ReadProgress::Outcome outcome) const;
 
   std::vector<checkpoint::StreamedMatrix> matrices_;

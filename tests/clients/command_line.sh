@@ -157,6 +157,12 @@ for extra in "--chunk 1" "--threads 1" "--expert-gb 0" "--ram-gb 0.32" "--latent
   same "$(sed 's/"timings".*//' "$work/one.json")" "$(sed 's/"timings".*//' "$work/two.json")" "the answer with $extra"
 done
 
+# What it took from the drive is told: with one slot for experts, each token reads some.
+"$k3" generate bundled --messages "$work/request.json" --temperature 0 --json --expert-gb 0 >"$work/timed.json" || failed=1
+for number in prefill_read_bytes decode_read_bytes decode_read_bytes_per_token read_bytes; do
+  grep -qE "\"$number\":[1-9]" "$work/timed.json" || { echo "FAILED  timings: $number: $(cat "$work/timed.json")"; failed=1; }
+done
+
 # A request file says what it would say to the server; flags win over it, and what has no effect is named.
 ask() { # ask FIELDS [flags]: the question with these fields, as JSON
   local fields="$1"

@@ -19,6 +19,11 @@ answer="$(grep -n '"content":"[^"]' "$work/stream" | head -n 1 | cut -d: -f1)"
 curl -sS --max-time 60 "$url/v1/chat/completions" "${json[@]}" -d "$question}" >"$work/whole"
 grep -q Paris "$work/whole" || complain "the capital of France: $(cat "$work/whole")"
 
+curl -fsS --max-time 10 "$url/metrics" >"$work/metrics" || complain "GET /metrics"
+for series in k3_generated_tokens_total k3_expert_read_bytes_total 'k3_requests_total{endpoint="/v1/chat/completions",code="200",finish="stop"}'; do
+  grep -F "$series " "$work/metrics" | grep -q ' [1-9]' || complain "nothing is counted as $series: $(cat "$work/metrics")"
+done
+
 for path in /health /livez /readyz /v1/models /; do
   curl -fsS --max-time 10 -o "$work/body" "$url$path" || complain "GET $path"
 done

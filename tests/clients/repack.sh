@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # repack.sh K3 [MODEL...]: containers of the bundled and the tiny model (or of the models named): the answers of the original at the same bits,
-# the same bytes after kills at random moments, and a flipped byte that verify finds. K3_KILLS sets the kills a model.
+# the same bytes after kills at random moments and on disks that fill, and a flipped byte that verify finds. K3_KILLS sets the kills a model.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 k3="$1"
@@ -8,7 +8,8 @@ shift
 models=("$@")
 [[ "${#models[@]}" -gt 0 ]] || models=(tools/mini/model tests/data/tiny/model)
 work="$(mktemp -d)"
-trap 'rm -rf "$work"' EXIT
+small="$work/small" # a disk of its own, where one may be had
+trap 'umount "$small" 2>/dev/null; rm -rf "$work"' EXIT
 failed=0
 ids=1,2,3,5,8,13,21,34,55,89,144,233
 
@@ -71,6 +72,52 @@ killed() {
   echo "ok      $model: $count kills, then the same bytes"
 }
 
+# kept OUT WHOLE: OUT has some of the shards of WHOLE, each of them whole, and nothing half done.
+kept() {
+  local out="$1" whole="$2" shard count=0
+  compgen -G "$out/*.partial" >/dev/null && fail "a full disk leaves partial files: $(ls "$out")"
+  for shard in "$out"/model-*.safetensors; do
+    [[ -e "$shard" ]] || continue
+    cmp -s "$shard" "$whole/${shard##*/}" || fail "a full disk leaves a shard that is not whole: $shard"
+    count=$((count + 1))
+  done
+  [[ "$count" -gt 0 ]] || fail "a full disk took the shards that were finished"
+  [[ ! -e "$out/model.safetensors.index.json" ]] || fail "a full disk leaves an index of shards that are not there"
+}
+
+# Files may grow to less than a shard's size; then a disk that takes so many files and no more.
+full() {
+  local model="$1" whole="$2" out="$3" sizes largest=0 first=0 size
+  sizes="$(cd "$whole" && stat -c %s model-*.safetensors)"
+  # Larger than the first, so that there is something to keep.
+  for size in $sizes; do
+    [[ "$first" -ne 0 ]] || first="$size"
+    [[ "$size" -le "$largest" ]] || largest="$size"
+  done
+  [[ $((largest / 1024)) -gt $((first / 1024 + 1)) ]] || fail "$model: no shard is larger than the first"
+  expect 1 "File too large" bash -c "ulimit -f $(((largest - 1) / 1024)) && exec '$k3' repack '$model' '$out'"
+  grep -q '\.partial\]' "$work/out" && grep -q 'finished shards are kept' "$work/out" || fail "a full disk: $(cat "$work/out")"
+  kept "$out" "$whole"
+  expect 0 "were there already" "$k3" repack "$model" "$out"
+  [[ "$(digest "$out")" == "$(digest "$whole")" ]] || fail "$model: resumed after a full disk the container differs"
+  rm -r "$out"
+
+  mkdir "$small"
+  if ! mount -t tmpfs -o size=256m,nr_inodes=9 none "$small" 2>/dev/null; then
+    rmdir "$small"
+    echo "skipped $model: a disk without room, which takes the right to mount one"
+    return
+  fi
+  expect 1 "No space left on device" "$k3" repack "$model" "$small/out"
+  kept "$small/out" "$whole"
+  mount -o remount,nr_inodes=900 "$small"
+  expect 0 "were there already" "$k3" repack "$model" "$small/out"
+  [[ "$(digest "$small/out")" == "$(digest "$whole")" ]] || fail "$model: resumed after a full disk the container differs"
+  umount "$small"
+  rmdir "$small"
+  echo "ok      $model: disks that fill, then the same bytes"
+}
+
 flipped() { # a byte in the middle of a shard's last tensors
   local container="$1" victim
   victim="$(cd "$container" && ls model-*.safetensors | sed -n 2p)"
@@ -110,6 +157,7 @@ for model in "${models[@]}"; do
   expect 0 "trunk" "$k3" doctor "$work/int8" --seconds 0.1
 
   killed "$model" "$work/int8" "$work/killed"
+  full "$model" "$work/int8" "$work/full"
   flipped "$work/killed" "$model"
   rm -rf "${work:?}"/*
 done

@@ -61,6 +61,16 @@ void ScriptedModel::wait_paused(std::size_t count) { await(paused_, count); }
 void ScriptedModel::wait_cancelled(std::size_t count) { await(cancelled_, count); }
 void ScriptedModel::wait_ended(std::size_t count) { await(ended_, count); }
 
+ModelStatus ScriptedModel::status() const {
+  const std::lock_guard lock(mutex_);
+  return {0, queue_.size(), work_};
+}
+
+void ScriptedModel::work_done(const WorkDone& work) {
+  const std::lock_guard lock(mutex_);
+  work_ = work;
+}
+
 Job ScriptedModel::last_job() {
   const std::lock_guard lock(mutex_);
   return last_;
@@ -133,7 +143,9 @@ void ScriptedModel::play(Pending& pending) {
       return count(ended_);
     }
     const std::int32_t id = script.ids[sent % script.ids.size()];
-    ticket.push(Token{id});
+    DriveUse used = script.prefill;
+    if (sent > 0) used.expert_bytes += script.decode.expert_bytes;
+    ticket.push(Token{id, used});
     ++sent;
     const auto& stops = pending.job.stop_ids;
     if (std::find(stops.begin(), stops.end(), id) != stops.end()) {
@@ -141,7 +153,7 @@ void ScriptedModel::play(Pending& pending) {
       break;
     }
   }
-  ticket.push(Finished{reason, prompt, 0, sent, {0.25, 0.5, 1.0}});
+  ticket.push(Finished{reason, prompt, 0, sent, {0.25, 0.5, 1.0, script.prefill, script.decode}});
   count(ended_);
 }
 

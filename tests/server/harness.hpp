@@ -29,6 +29,7 @@ struct Script {
   std::size_t pause_after = 2;           // tokens, for Phase::decode
   std::optional<std::size_t> fail_at{};  // after that many tokens
   Error error = fail(ErrorCode::io, "a read failed");
+  DriveUse prefill{}, decode{};  // of the whole answer
 };
 
 class ScriptedModel : public Model {
@@ -40,7 +41,7 @@ class ScriptedModel : public Model {
   ModelInfo info() const override {
     return {.id = "scripted", .context_limit = context_limit, .vocabulary = 1794, .fingerprint = "fp-test"};
   }
-  ModelStatus status() const override { return {}; }
+  ModelStatus status() const override;
 
   void script(Script script);
   void release();  // ends the pause
@@ -49,6 +50,7 @@ class ScriptedModel : public Model {
   void wait_paused(std::size_t count);
   void wait_cancelled(std::size_t count);
   void wait_ended(std::size_t count);
+  void work_done(const WorkDone& work);  // what status() tells from now on
   Job last_job();
   std::size_t steps_after_cancel() const { return steps_after_cancel_; }
   std::size_t jobs_started();
@@ -68,9 +70,10 @@ class ScriptedModel : public Model {
   void await(std::size_t& counter, std::size_t count);
   void count(std::size_t& counter);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Pending> queue_;
+  WorkDone work_;
   Script script_;
   Job last_;
   std::size_t submitted_ = 0, paused_ = 0, cancelled_ = 0, ended_ = 0, started_ = 0, releases_ = 0;

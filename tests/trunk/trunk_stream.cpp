@@ -176,6 +176,45 @@ TEST_CASE("a file that has become shorter is told as such") {
   REQUIRE(stream->wait(0, 0).has_value());
 }
 
+TEST_CASE("who is told to stop does not wait for the drive, and what was on its way is there for the next") {
+  World world;
+  for (const std::size_t slots : {2U, 18U}) {
+    auto stream = world.open(slots);
+    world.reader->held = true;
+    std::stop_source stop;
+    stop.request_stop();
+    const auto got = stream->wait(1, 0, stop.get_token());
+    REQUIRE(got.has_error());
+    CHECK(got.error().code == ErrorCode::cancelled);
+    const std::size_t submitted = world.reader->submitted;
+    CHECK(submitted == slots);
+    // All slots are being read into: one that waits for room is stopped as well.
+    if (slots == 2) CHECK(stream->wait(0, 0, stop.get_token()).error().code == ErrorCode::cancelled);
+    CHECK(world.reader->submitted == submitted);
+    const auto again = stream->wait(1, 0);
+    REQUIRE(again.has_value());
+    CHECK(world.holds(1, 0, *again));
+    CHECK(stream->counters().misses == (slots == 2 ? 2 : 1));
+    world.reader->held = false;
+    world.pass(*stream);
+  }
+}
+
+TEST_CASE("whoever may be told to stop is woken by the drive like anybody") {
+  World world;
+  const std::stop_source stop;
+  for (const bool scripted : {true, false}) {
+    auto stream = world.open(3, scripted);
+    for (std::size_t m = 0; m < world.matrices.size(); ++m) {
+      for (std::size_t b = 0; b < stream->blocks(m); ++b) {
+        const auto got = stream->wait(m, b, stop.get_token());
+        REQUIRE(got.has_value());
+        REQUIRE(world.holds(m, b, *got));
+      }
+    }
+  }
+}
+
 TEST_CASE("waiting is counted by the clock it was given") {
   static std::chrono::steady_clock::time_point now;
   World world;
