@@ -20,6 +20,7 @@ class PassingStream : public experts::ExpertStream {
   }
   bool ready(experts::ExpertKey key) const override { return inner_->ready(key); }
   void reap() override { inner_->reap(); }
+  void await_memory() override { inner_->await_memory(); }
   boost::asio::awaitable<void> drain() override { co_await inner_->drain(); }
   experts::StreamCounters counters() const override { return inner_->counters(); }
   std::size_t slots() const override { return inner_->slots(); }

@@ -226,6 +226,8 @@ awaitable<Result<void>> run_prefill(Run& run, Forward& forward, Sequence& sequen
 }
 
 awaitable<Result<void>> run_measured(Run& run, experts::ExpertStream& stream) {
+  run.progress.tell("taking memory", "for the experts");
+  stream.await_memory();
   const ForwardContext context = run.model.forward_context(stream);
   Forward forward(context);
   Sequence sequence(run.model.checkpoint.config(), run.model.latents);

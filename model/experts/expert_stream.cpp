@@ -60,6 +60,7 @@ Result<std::unique_ptr<ExpertStream>> open_stream(Layout layout, boost::asio::io
   auto memory = SlotMemory::make(parts.slots * parts.slot_bytes);
   if (!memory) return memory.error();
   parts.memory = std::move(*memory);
+  parts.memory.populate();
   parts.depth = std::clamp(options.queue_depth, 1U, 4096U);
   parts.clock = options.clock;
   ReaderSetup setup{parts.files.fds, parts.memory.data(), parts.slots, parts.slot_bytes, parts.depth, options.load_threads};

@@ -86,6 +86,8 @@ class ExpertStream {
   virtual bool ready(ExpertKey key) const = 0;
   // Non-blocking: harvests completions, starts wished-for reads. Called between experts while the thread computes.
   virtual void reap() = 0;
+  // Blocks until the memory of all slots is there, which otherwise comes while the first tokens are computed: for measuring.
+  virtual void await_memory() = 0;
   // Waits until no read is in flight (before destruction).
   virtual boost::asio::awaitable<void> drain() = 0;
 

@@ -43,6 +43,7 @@ class Stream final : public ExpertStream {
   boost::asio::awaitable<Result<Lease>> acquire(ExpertKey key, std::stop_token stop) override;
   bool ready(ExpertKey key) const override;
   void reap() override { harvest(); }
+  void await_memory() override { memory_.await_populated(); }
   boost::asio::awaitable<void> drain() override;
 
   StreamCounters counters() const override { return counters_; }
