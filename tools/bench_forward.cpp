@@ -167,10 +167,7 @@ awaitable<Result<void>> decode_turn(Run& run, Forward& forward, Sequence& sequen
   const double reading = std::chrono::duration<double>(counted.reading).count();
   if (reads == nullptr || reading <= 0) co_return Result<void>();
   run.times.drive.tokens.push_back(static_cast<double>(counted.bytes) / reading);
-  constexpr std::size_t sector = 4096;
-  constexpr unsigned depth = 16;  // the experts of a token in a layer
-  const std::size_t block = std::max<std::size_t>(sector, run.model.checkpoint.expert_bytes() / sector * sector);
-  const Result<double> plain = reads->run(depth, block, std::min(seconds, turn_seconds));
+  const Result<double> plain = reads->run_experts(run.model.checkpoint.expert_bytes(), std::min(seconds, turn_seconds));
   if (plain.has_error()) co_return plain.error();
   run.times.drive.plain.push_back(*plain);
   co_return Result<void>();

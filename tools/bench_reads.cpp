@@ -7,6 +7,7 @@
 
 #include "model/experts/reader.hpp"
 #include "model/experts/slot_memory.hpp"
+#include "model/experts/stream.hpp"
 #include "tools/bench_machine.hpp"
 
 namespace k3::cli {
@@ -29,11 +30,6 @@ std::vector<ReadPlace> places(const std::vector<checkpoint::File>& files, std::s
     std::swap(out[i - 1], out[(state >> 33) % i]);
   }
   return out;
-}
-
-Result<std::unique_ptr<Reader>> make_reader(const experts::ReaderSetup& setup) {
-  auto ring = experts::make_ring_reader(setup);
-  return ring.has_value() ? std::move(ring) : experts::make_pread_reader(setup);
 }
 
 constexpr std::uint64_t sector = 4096;  // what every drive's O_DIRECT accepts
@@ -121,12 +117,17 @@ Result<double> BenchReads::run(unsigned depth, std::size_t block, double seconds
   setup.slot_bytes = block;
   setup.depth = depth;
   setup.threads = depth;
-  auto reader = make_reader(setup);
+  auto reader = experts::make_system_reader(setup, experts::StreamOptions::Backend::automatic);
   if (reader.has_error()) return reader.error();
   engine_ = (*reader)->name();
   const std::vector<ReadPlace> order = places(sizes_, block);
   Run run(**reader, order, sizes_, files_.replicas(std::chrono::steady_clock::now), memory->data(), block);
   return run.measure(depth, seconds);
+}
+
+Result<double> BenchReads::run_experts(std::size_t expert_bytes, double seconds) {
+  constexpr unsigned experts = 16;
+  return run(experts, std::max<std::size_t>(sector, expert_bytes / sector * sector), seconds);
 }
 
 }  // namespace k3::cli

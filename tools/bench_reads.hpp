@@ -23,6 +23,9 @@ class BenchReads {
   // Bytes a second with `depth` reads of `block` bytes (a multiple of 4096) in flight, for about `seconds`.
   Result<double> run(unsigned depth, std::size_t block, double seconds);
 
+  // As the experts of a token in one layer are read: whole, and all at once.
+  Result<double> run_experts(std::size_t expert_bytes, double seconds);
+
   bool direct() const { return !files_.buffered; }
   const std::string& engine() const { return engine_; }  // of the last run
 

@@ -13,9 +13,10 @@
 #include "model/compute_pool.hpp"
 #include "model/loaded_model.hpp"
 #include "model/machine_memory.hpp"
+#include "tools/bench_machine.hpp"
+#include "tools/bench_reads.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
-#include "tools/drive.hpp"
 
 namespace k3::cli {
 namespace {
@@ -61,6 +62,11 @@ void print_machine(std::uint64_t available) {
   }
 }
 
+// Slots are a little larger than the experts in them, so that all of them may take more than all experts.
+double share_in_memory(const MemoryPlan& plan, const Sizes& sizes) {
+  return sizes.experts == 0 ? 1 : std::min(1.0, gigabytes(plan.experts) / gigabytes(sizes.experts));
+}
+
 void print_plan(const MemoryPlan& plan, const Sizes& sizes) {
   fmt::print("plan of memory\n");
   fmt::print("  trunk          {:.3f} GB stay in memory{}\n", gigabytes(plan.trunk),
@@ -73,28 +79,58 @@ void print_plan(const MemoryPlan& plan, const Sizes& sizes) {
   }
   fmt::print("  working        {:.3f} GB for {} conversation{} and steps of {} tokens\n", gigabytes(plan.working),
              plan.live_sequences, plan.live_sequences == 1 ? "" : "s", plan.chunk);
-  fmt::print("  experts        {:.3f} of {:.3f} GB stay in memory ({:.0f} %)\n", gigabytes(plan.experts), gigabytes(sizes.experts),
-             sizes.experts == 0 ? 100.0 : 100.0 * gigabytes(plan.experts) / gigabytes(sizes.experts));
+  fmt::print("  experts        {:.3f} of {:.3f} GB stay in memory ({:.0f} %)\n",
+             share_in_memory(plan, sizes) * gigabytes(sizes.experts), gigabytes(sizes.experts),
+             100.0 * share_in_memory(plan, sizes));
 }
 
 // A token needs its experts from the drive unless they are in memory already, and the trunk from memory. Which experts a token
-// wants is taken as even, so the share in memory is the share found there.
+// wants is taken as even, so the share in memory is the share found there; in life some come again and more is found. Experts are
+// computed on while others are read, the trunk before they are known.
 void print_forecast(const Sizes& sizes, const MemoryPlan& plan, double drive, double memory) {
-  const double found = sizes.experts == 0 ? 1 : gigabytes(plan.experts) / gigabytes(sizes.experts);
-  const double experts = gigabytes(sizes.per_token) * (1 - found), trunk = gigabytes(plan.streamed + plan.paged),
-               from_drive = experts + trunk;
+  const double experts = gigabytes(sizes.per_token) * (1 - share_in_memory(plan, sizes)),
+               trunk = gigabytes(plan.streamed + plan.paged), from_drive = experts + trunk;
   const double from_memory = gigabytes(sizes.trunk + sizes.per_token);
   fmt::print("a token\n");
   fmt::print(
       "  reads          {:.3f} GB of experts ({:.3f} from the drive), {:.3f} GB of trunk from the drive, {:.3f} GB through "
       "memory\n",
       gigabytes(sizes.per_token), experts, trunk, from_memory);
-  if (drive <= 0 && from_drive > 0) {
-    fmt::print("  expected       cannot be told: the drive could not be measured\n");
+  if (memory <= 0 || (drive <= 0 && from_drive > 0)) {
+    fmt::print("  expected       cannot be told: the {} could not be measured\n", memory <= 0 ? "memory" : "drive");
     return;
   }
-  const double seconds = (from_drive > 0 ? from_drive / drive : 0) + from_memory * 1e9 / memory;
+  const auto read = [drive](double bytes) { return bytes > 0 ? bytes / drive : 0; };
+  const double seconds =
+      read(trunk) + gigabytes(sizes.trunk) / memory + std::max(read(experts), gigabytes(sizes.per_token) / memory);
   fmt::print("  expected       {:.3g} s at best, a bound from bytes alone\n", seconds);
+}
+
+// Gigabytes a second, 0: not measured.
+double print_drive(const checkpoint::Checkpoint& model, const Sizes& sizes, double seconds) {
+  fmt::print("drive\n");
+  auto reads = BenchReads::open(model.files());
+  const Result<double> speed = reads.has_value() ? reads->run_experts(model.expert_bytes(), seconds) : reads.error();
+  if (speed.has_error()) {
+    fmt::print("  bandwidth      not measured: {}\n", speed.error().describe());
+    return 0;
+  }
+  fmt::print("  bandwidth      {:.2f} GB/s{}{}\n", *speed / 1e9,
+             reads->direct() ? "" : " (through the page cache: not the drive's own)",
+             sizes.shards < 250'000'000 ? " (the model is too small for that to mean much)" : "");
+  return *speed / 1e9;
+}
+
+// Gigabytes a second, 0: there was no memory to measure it in.
+double memory_speed(unsigned threads, std::uint64_t available) {
+  const std::uint64_t most = std::uint64_t{1} << 30;
+  auto memory = BenchMemory::make(std::max<std::uint64_t>(bench_block, available == 0 ? most : std::min(most, available / 4)));
+  if (memory.has_error()) return 0;
+  ComputePool pool(threads);
+  fill(pool, *memory, Fill::ones);
+  MachineLimits limits;
+  for (std::size_t turn = 0; turn < 2 * count_ram_loops(); ++turn) measure_ram(pool, *memory, turn, limits);
+  return limits.ram_bytes / 1e9;
 }
 
 int examine(const checkpoint::Checkpoint& model, const Flags& flags, const ModelOptions& options, double memory) {
@@ -114,19 +150,7 @@ int examine(const checkpoint::Checkpoint& model, const Flags& flags, const Model
   const MemoryPlan& plan = *planned;
   print_plan(plan, sizes);
 
-  auto drive = measure_drive(copies, flags.seconds);
-  fmt::print("drive\n");
-  double speed = 0;
-  if (drive.has_error()) {
-    fmt::print("  bandwidth      not measured: {}\n", drive.error().describe());
-  } else {
-    speed = drive->gigabytes_per_second;
-    // Below a few blocks the start of the threads is what gets measured.
-    const bool little = drive->gigabytes_read < 0.25;
-    fmt::print("  bandwidth      {:.2f} GB/s over {:.3f} GB{}{}\n", speed, drive->gigabytes_read,
-               drive->direct ? "" : " (through the page cache: not the drive's own)", little ? " (too little to mean much)" : "");
-  }
-  print_forecast(sizes, plan, speed, memory);
+  print_forecast(sizes, plan, print_drive(model, sizes, flags.seconds), memory);
   return exit_ok;
 }
 
@@ -146,8 +170,8 @@ int doctor(const Flags& flags) {
   }
   const std::uint64_t available = available_memory();
   print_machine(available);
-  const double memory = measure_memory(flags.engine.threads == 0 ? usable_cores() : flags.engine.threads);
-  fmt::print("  memory speed   {:.1f} GB/s\n", memory / 1e9);
+  const double memory = memory_speed(flags.engine.threads == 0 ? usable_cores() : flags.engine.threads, available);
+  fmt::print("  memory speed   {:.1f} GB/s\n", memory);
   if (!model) return exit_ok;
   return examine(*model, flags, options, memory);
 }

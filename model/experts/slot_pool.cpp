@@ -9,8 +9,8 @@ namespace k3::experts {
 
 namespace {
 
-// What an expert was worth to a step counts a fifth as much a step later. On recorded choices of the released model
-// (`k3 bench cache`) anything from 0.1 to 0.4 does equally well: the last step first, those before it to decide among equals.
+// What an expert was worth to a step counts a fifth as much a step later: what the last step had comes first, even its lightest
+// expert (a quarter, see layers/router.cpp), and the steps before decide among equals.
 constexpr double log2_of_fading = -2.321928;  // 1/5
 
 constexpr double cold = -std::numeric_limits<double>::infinity();

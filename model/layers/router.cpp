@@ -48,8 +48,9 @@ void choose_experts(std::span<const float> scores, std::span<const float> bias, 
   for (Choice& choice : chosen) choice.weight = choice.weight / sum * scaling;
 }
 
-// Recorded choices of the released model (`k3 bench cache`): of the experts with the largest weight of their row two in three are
-// chosen by the next token too, of those with the smallest one in five; in between the share falls about evenly.
+// In a public recording of the released model (`k3 bench cache` prints it of any) two in three of the experts with the largest
+// weight of their row are chosen by the next token too, of those with the smallest one in five; in between the share falls about
+// evenly.
 void add_worth(std::span<const Choice> chosen, float share, std::span<float> worth) {
   constexpr float least = 0.25F;
   for (const Choice& choice : chosen) {
