@@ -12,12 +12,13 @@ bool contains(const std::list<std::uint32_t>& list, std::uint32_t expert) {
 
 }  // namespace
 
-bool LruCache::holds(std::uint32_t expert) const { return contains(order_, expert); }
-
 void LruCache::access(std::uint32_t expert) {
-  order_.remove(expert);
+  if (const auto held = at_.find(expert); held != at_.end()) order_.erase(held->second);
   order_.push_front(expert);
-  if (order_.size() > capacity_) order_.pop_back();
+  at_[expert] = order_.begin();
+  if (order_.size() <= capacity_) return;
+  at_.erase(order_.back());
+  order_.pop_back();
 }
 
 void LfuCache::access(std::uint32_t expert) {

@@ -14,12 +14,13 @@ namespace k3 {
 class LruCache {
  public:
   explicit LruCache(std::size_t capacity) : capacity_(capacity) {}
-  bool holds(std::uint32_t expert) const;
+  bool holds(std::uint32_t expert) const { return at_.contains(expert); }
   void access(std::uint32_t expert);
 
  private:
   std::size_t capacity_;
   std::list<std::uint32_t> order_;  // the most recent first
+  std::unordered_map<std::uint32_t, std::list<std::uint32_t>::iterator> at_;
 };
 
 // Least frequently used; all counts are halved now and then, so that old favourites are forgotten.

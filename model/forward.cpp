@@ -122,8 +122,8 @@ bool Forward::Impl::attention(const layers::Compute& compute, const checkpoint::
   return layers::mla(compute, std::get<checkpoint::MlaWeights>(layer.attention), mla_index, groups, input, mla, y.data());
 }
 
-// Only where experts come from the drive and leave it time: a long prompt needs nearly all of them anyway, and where the trunk comes
-// from the drive too, that never rests.
+// Only where experts come from the drive and leave it time: a long prompt needs nearly all of them anyway, and where the trunk
+// comes from the drive too, that never rests.
 bool Forward::Impl::predicting(std::size_t rows) const {
   const checkpoint::Config& config = *context.config;
   if (context.predict == PredictionMode::off || rows > few_rows || !context.weights->streamed.empty()) return false;
@@ -209,8 +209,8 @@ awaitable<Result<StepResult>> Forward::step(std::span<const Row> rows, std::stop
   };
   if (auto opened = m.open_trunk(); opened.has_error()) co_return opened.error();
   trunk::TrunkStream* const trunk = m.trunk ? m.trunk->stream() : nullptr;
-  const layers::Compute compute{config, *m.context.kernels, *m.context.pool, m.context.exact, proceed,
-                                trunk,  &m.trunk_error,     &m.times,        stop};
+  const layers::Compute compute{
+      config, *m.context.kernels, *m.context.pool, m.context.exact, proceed, trunk, &m.trunk_error, &m.times, stop};
   m.row_errors.assign(rows.size(), std::nullopt);
   group_rows(rows, m.groups);
   m.x.resize(rows.size() * config.hidden);

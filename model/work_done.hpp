@@ -27,10 +27,12 @@ struct DriveUse {
 // Since the model was loaded; nothing here ever falls.
 struct WorkDone {
   DriveUse drive;
-  std::uint64_t expert_reads = 0;   // one an expert where its tensors lie together
-  std::uint64_t expert_errors = 0;  // experts that could not be read
-  std::uint64_t expert_parked = 0;  // whose readers left before they came
-  double expert_reading_s = 0;      // with at least one of them on its way
+  std::uint64_t expert_reads = 0;                             // one an expert where its tensors lie together
+  std::uint64_t expert_errors = 0;                            // experts that could not be read
+  std::uint64_t expert_parked = 0;                            // whose readers left before they came
+  double expert_reading_s = 0;                                // with at least one of them on its way
+  std::uint64_t expert_guesses = 0, expert_guesses_used = 0;  // read before the router spoke, and of those used
+  std::uint64_t predicted_choices = 0, foreseen_choices = 0;  // experts chosen where there was a guess, and of those guessed
   std::uint64_t trunk_reads = 0;
   double serial_s = 0, overlapped_s = 0;                                          // of steps: beside what they waited, all of them
   std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, decoded_tokens = 0;  // computed, found computed, drawn

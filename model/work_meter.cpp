@@ -22,6 +22,10 @@ WorkDone WorkMeter::gather() const {
   work.expert_errors = experts.errors;
   work.expert_parked = experts.parked;
   work.expert_reading_s = seconds(experts.reading);
+  work.expert_guesses = experts.guesses;
+  work.expert_guesses_used = experts.guesses_used;
+  work.predicted_choices = forward_.predicted().chosen;
+  work.foreseen_choices = forward_.predicted().foreseen;
   work.trunk_reads = trunk.reads;
   work.serial_s = seconds(times.serial);
   work.overlapped_s = seconds(times.overlapped);

@@ -99,6 +99,10 @@ void write_drive(Exposition& out, const WorkDone& work) {
   out.counter("k3_expert_read_errors_total", "Experts that could not be read.", work.expert_errors);
   out.counter("k3_expert_parked_total", "Reads of experts on their way when their request was cancelled.", work.expert_parked);
   out.counter("k3_expert_read_seconds_total", "Time with at least one read of an expert on its way.", work.expert_reading_s);
+  out.counter("k3_expert_guesses_total", "Experts read before anything asked for them.", work.expert_guesses);
+  out.counter("k3_expert_guesses_used_total", "Of those, experts that something asked for then.", work.expert_guesses_used);
+  out.counter("k3_expert_choices_predicted_total", "Experts chosen where there had been a prediction.", work.predicted_choices);
+  out.counter("k3_expert_choices_foreseen_total", "Of those, experts that had been predicted.", work.foreseen_choices);
   out.counter("k3_trunk_reads_total", "Reads of blocks of weights that do not fit into memory.", work.trunk_reads);
   out.counter("k3_trunk_read_bytes_total", "Bytes of such blocks read from the drive.", drive.trunk_bytes);
   out.counter("k3_drive_wait_seconds_total", "Time the arithmetic stood still for want of bytes.");

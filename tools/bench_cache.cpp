@@ -64,7 +64,8 @@ std::vector<Line> replay(const Flags& flags, const Routes& routes, std::size_t e
     Line line{slots, {}};
     for (const CachePolicy& policy : cache_policies()) {
       progress.tell("replaying", fmt::format("{} slots, {}", slots, policy.name));
-      line.hits.push_back(static_cast<double>(policy.hits(routes, experts, slots)) / static_cast<double>(routes.ids.size()));
+      const std::size_t hits = policy.hits(routes, experts, std::min(slots, routes.layers * experts));
+      line.hits.push_back(static_cast<double>(hits) / static_cast<double>(routes.ids.size()));
     }
     lines.push_back(std::move(line));
   }
@@ -76,7 +77,7 @@ std::string as_json(const Routes& routes, std::size_t experts, const std::vector
   json::Writer writer(out);
   writer.begin_object().key("tokens").integer(static_cast<std::int64_t>(routes.tokens()));
   writer.key("layers").integer(static_cast<std::int64_t>(routes.layers));
-  writer.key("experts_seen").integer(static_cast<std::int64_t>(experts));
+  writer.key("experts").integer(static_cast<std::int64_t>(experts));
   writer.key("repeated_by_rank").begin_array();
   for (const double share : repeated_by_rank(routes)) writer.number(share);
   writer.end_array().key("results").begin_array();
@@ -91,11 +92,11 @@ std::string as_json(const Routes& routes, std::size_t experts, const std::vector
 
 void print_table(const Routes& routes, const std::vector<Line>& lines) {
   fmt::print("{} tokens, {} layers, {} experts of each; found in memory:\n\n", routes.tokens(), routes.layers, routes.per_token);
-  fmt::print("{:>9}{:>8}", "slots", "GB");
+  fmt::print("{:>9}{:>10}", "slots", "GB");
   for (const CachePolicy& policy : cache_policies()) fmt::print("{:>12}", policy.name);
   fmt::print("\n");
   for (const Line& line : lines) {
-    fmt::print("{:>9}{:>8.1f}", line.slots, static_cast<double>(line.slots) * released_expert_bytes / 1e9);
+    fmt::print("{:>9}{:>10.1f}", line.slots, static_cast<double>(line.slots) * released_expert_bytes / 1e9);
     for (const double share : line.hits) fmt::print("{:>10.1f} %", 100 * share);
     fmt::print("\n");
   }

@@ -213,18 +213,18 @@ class LimitsMeter {
 int bench_model(const Flags& flags) {
   auto options = model_options(flags.engine);
   if (options.has_error()) return report(options.error());
+  std::optional<Routes> routes;  // before what takes minutes
+  if (!flags.routes.empty()) {
+    auto read = read_routes(flags.routes);
+    if (read.has_error()) return report(read.error());
+    routes = std::move(*read);
+  }
   BenchProgress progress;
   auto limits = LimitsMeter::make(flags);
   if (limits.has_error()) return report(limits.error());
   options->load_progress = show_progress("loading");
   auto model = load_model(*options);
   if (model.has_error()) return report(model.error());
-  std::optional<Routes> routes;
-  if (!flags.routes.empty()) {
-    auto read = read_routes(flags.routes);
-    if (read.has_error()) return report(read.error());
-    routes = std::move(*read);
-  }
   ForwardPlan plan;
   plan.routes = routes ? &*routes : nullptr;
   const auto measure_memory = [&](ComputePool& pool) { limits->measure_ram(pool); };

@@ -1,5 +1,7 @@
 #include "tools/common_flags.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
@@ -54,7 +56,7 @@ CLI::Validator check_finite(double low, double high, const char* name) {
             const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
             // NaN compares false with everything, so it is refused too.
             if (status == std::errc{} && end == value.data() + value.size() && number >= low && number <= high) return {};
-            return "'" + value + "' is not a number of the range";
+            return fmt::format("'{}' is not a number from {} to {}", value, low, high);
           },
           name};
 }

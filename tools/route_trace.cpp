@@ -60,7 +60,8 @@ Result<Routes> read_routes(const std::string& path) {
   routes.layers = tokens->items.front().items.size();
   for (std::size_t token = 0; token < tokens->items.size(); ++token) {
     const json::Value& layers = tokens->items[token];
-    if (!layers.is_array() || layers.items.empty() || layers.items.size() != routes.layers) {
+    if (routes.layers == 0) return not_routes(path, "at least one layer of each token", "none of the first");
+    if (!layers.is_array() || layers.items.size() != routes.layers) {
       return not_routes(path, fmt::format("{} layers of each token", routes.layers),
                         fmt::format("{} of token {}", layers.items.size(), token));
     }

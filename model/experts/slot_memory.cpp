@@ -15,12 +15,14 @@ namespace {
 
 // Since Linux 5.14; the C library of Debian 12 has the name, older ones do not.
 constexpr int populate_write = 23;
-// Small enough that leaving does not wait: a twentieth of a second where pages come slowly.
-constexpr std::size_t step = std::size_t{32} << 20;
+// While pages are handed out, nobody else in the process may map or unmap, and leaving waits too: so one huge page at a time, and
+// not by a thread that hardly ever runs.
+constexpr std::size_t step = std::size_t{2} << 20;
+constexpr int niceness = 10;
 
 // Touching the pages would do too, but not while reads may be writing into them.
 void fill(const std::stop_token& stop, std::byte* data, std::size_t bytes) {
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
   for (std::size_t done = 0; done < bytes && !stop.stop_requested();) {
     const std::size_t part = std::min(step, bytes - done);
     if (::madvise(data + done, part, populate_write) == 0) {

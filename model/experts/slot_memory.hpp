@@ -24,7 +24,7 @@ class SlotMemory {
   ~SlotMemory();
 
   // The kernel hands out pages, zeroed, when they are first touched: for a slot that is 17 MB in the middle of a token. From now on
-  // a thread of the lowest priority has them handed out beforehand, from the front.
+  // a thread of low priority has them handed out beforehand, from the front.
   void populate();
   // Until it has done so.
   void await_populated();

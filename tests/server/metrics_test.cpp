@@ -48,6 +48,10 @@ TEST_CASE("metrics are there while the model loads, with every series of the mod
   work.expert_errors = 1;
   work.expert_parked = 2;
   work.expert_reading_s = 0.25;
+  work.expert_guesses = 11;
+  work.expert_guesses_used = 10;
+  work.predicted_choices = 13;
+  work.foreseen_choices = 12;
   work.trunk_reads = 6;
   work.serial_s = 8;
   work.overlapped_s = 16;
@@ -66,6 +70,10 @@ TEST_CASE("metrics are there while the model loads, with every series of the mod
   CHECK(ready.at("k3_expert_read_errors_total") == 1);
   CHECK(ready.at("k3_expert_parked_total") == 2);
   CHECK(ready.at("k3_expert_read_seconds_total") == 0.25);
+  CHECK(ready.at("k3_expert_guesses_total") == 11);
+  CHECK(ready.at("k3_expert_guesses_used_total") == 10);
+  CHECK(ready.at("k3_expert_choices_predicted_total") == 13);
+  CHECK(ready.at("k3_expert_choices_foreseen_total") == 12);
   CHECK(ready.at("k3_trunk_reads_total") == 6);
   CHECK(ready.at(R"(k3_step_seconds_total{phase="serial"})") == 8);
   CHECK(ready.at(R"(k3_step_seconds_total{phase="overlapped"})") == 16);
