@@ -73,7 +73,7 @@ class ExpertStream {
 
   // Names the experts about to be acquired, in the order of acquiring (ascending id): their reads start at once as far as slots
   // allow, the rest as slots come free. Replaces the previous wish list and ends guessing; reads already in flight go on. `worth`
-  // [keys] is what each expert was to this step, 0 to 1: slots go by it when one is needed. Empty: all alike.
+  // [keys] is what each expert was to this step, from 0 up: slots go by it when one is needed. Empty: all alike.
   virtual void request(std::span<const ExpertKey> keys, std::span<const float> worth) = 0;
   void request(std::span<const ExpertKey> keys) { request(keys, {}); }
   // Names experts that may be wanted next, the likeliest first. They are read while the drive has nothing else to do, at most

@@ -42,7 +42,7 @@ class SlotPool {
   void unpin(std::size_t slot);   // the last one of a Loading slot parks it
 
   // In the order they will be wanted; replaces the previous list, and is the end of all guesses. A key stays wished for until it is
-  // consumed. `worth` [keys]: what each is to the step that wishes for it, 0 to 1; empty: 1 each.
+  // consumed. `worth` [keys]: what each is to the step that wishes for it, from 0 up; empty: 1 each.
   void set_wishes(std::span<const ExpertKey> keys, std::span<const float> worth = {});
   void consume(ExpertKey key) { wish_of_[index(key)] = 0; }
   std::optional<ExpertKey> next_wish();  // the first that has no slot

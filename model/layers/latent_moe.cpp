@@ -46,9 +46,7 @@ void list_users(const MoeStep& step, std::size_t experts, MoeScratch& s) {
 // Router scores, each row's choice, and the list of experts the batch needs.
 bool route(const Compute& compute, const MoeStep& step, MoeScratch& s) {
   const std::size_t experts = compute.config.experts, rows = step.x.rows();
-  s.scores.resize(rows * experts);
-  if (!compute.multiply_exact(step.weights.router, step.x, s.scores.data())) return false;
-  compute.kernels.sigmoid(s.scores.data(), s.scores.size(), s.scores.data());
+  if (!score_experts(compute, step.weights.router, step.x, s.scores)) return false;
   if (s.choices.size() < rows) s.choices.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
     choose_experts({&s.scores[row * experts], experts}, step.weights.router_bias, compute.config.experts_per_token,

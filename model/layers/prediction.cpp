@@ -12,15 +12,13 @@ std::span<const experts::ExpertKey> Prediction::predict(const Compute& compute, 
   keys_.clear();
   layer_ = layer;
   input_.resize(rows * config.hidden);
-  scores_.resize(rows * config.experts);
   if (!mix(compute, stream, weights.mlp_residual, rows, input_.data())) return {};
   for (std::size_t row = 0; row < rows; ++row) {
     float* const x = &input_[row * config.hidden];
     compute.kernels.rms_norm(x, weights.post_attention_norm.data(), config.hidden, config.rms_eps, x);
   }
   activations_.set(input_.data(), rows, config.hidden);
-  if (!compute.multiply_exact(moe.router, activations_, scores_.data())) return {};
-  compute.kernels.sigmoid(scores_.data(), scores_.size(), scores_.data());
+  if (!score_experts(compute, moe.router, activations_, scores_)) return {};
   likelihood_.assign(config.experts, 0.0F);
   for (std::size_t row = 0; row < rows; ++row) {
     choose_experts({&scores_[row * config.experts], config.experts}, moe.router_bias, config.experts_per_token, 1.0F, 1.0F,

@@ -23,6 +23,13 @@ void keep_top_share(float top_p, std::vector<Choice>& chosen) {
 
 }  // namespace
 
+bool score_experts(const Compute& compute, const checkpoint::Matrix& router, Activations& x, std::vector<float>& scores) {
+  scores.resize(x.rows() * router.rows);
+  if (!compute.multiply_exact(router, x, scores.data())) return false;
+  compute.kernels.sigmoid(scores.data(), scores.size(), scores.data());
+  return true;
+}
+
 void choose_experts(std::span<const float> scores, std::span<const float> bias, std::size_t count, float scaling, float top_p,
                     std::vector<Choice>& chosen) {
   chosen.clear();

@@ -5,20 +5,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 k3="$1"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-failed=0
-checked=0
+source tests/clients/checks.sh
+limit=120
 
-# expect CODE WORD COMMAND...: the exit code, and a word in what it printed (stdout and stderr).
-expect() {
-  local want="$1" word="$2" code=0
-  shift 2
-  timeout 120 "$@" >"$work/out" 2>&1 </dev/null || code=$?
-  checked=$((checked + 1))
-  if [[ "$code" -ne "$want" ]] || ! grep -qF -- "$word" "$work/out"; then
-    echo "FAILED  $*: exit $code, expected $want and '$word' in: $(head -c 600 "$work/out")"
-    failed=1
-  fi
-}
 # same WANT GOT WHAT
 same() {
   checked=$((checked + 1))

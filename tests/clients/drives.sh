@@ -6,22 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 k3="$1"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-failed=0
+source tests/clients/checks.sh
 ids=1,2,3,5,8,13,21,34,55,89,144,233
 
-fail() {
-  echo "FAILED  $1"
-  failed=1
-}
-# expect CODE WORD COMMAND...
-expect() {
-  local want="$1" word="$2" code=0
-  shift 2
-  "$@" >"$work/out" 2>&1 </dev/null || code=$?
-  if [[ "$code" -ne "$want" ]] || ! grep -qF -- "$word" "$work/out"; then
-    fail "$*: exit $code, expected $want and '$word' in: $(head -c 600 "$work/out")"
-  fi
-}
 # answers OUT MODEL FLAGS...: logits of a prompt, and what greedy decoding makes of it. Few experts fit, so that they are read again and again.
 answers() {
   local out="$1" model="$2"

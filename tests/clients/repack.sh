@@ -10,23 +10,10 @@ models=("$@")
 work="$(mktemp -d)"
 small="$work/small" # a disk of its own, where one may be had
 trap 'umount "$small" 2>/dev/null; rm -rf "$work"' EXIT
-failed=0
+source tests/clients/checks.sh
 ids=1,2,3,5,8,13,21,34,55,89,144,233
 
-fail() {
-  echo "FAILED  $1"
-  failed=1
-}
 digest() { (cd "$1" && sha256sum -- * | sha256sum); }
-# expect CODE WORD COMMAND...
-expect() {
-  local want="$1" word="$2" code=0
-  shift 2
-  "$@" >"$work/out" 2>&1 </dev/null || code=$?
-  if [[ "$code" -ne "$want" ]] || ! grep -qF -- "$word" "$work/out"; then
-    fail "$*: exit $code, expected $want and '$word' in: $(head -c 600 "$work/out")"
-  fi
-}
 # answers MODEL OUT FLAGS...: logits of a prompt, and what greedy decoding makes of it.
 answers() {
   local model="$1" out="$2"
