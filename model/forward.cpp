@@ -45,7 +45,7 @@ struct Forward::Impl {
   awaitable<bool> feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
                                const std::stop_token& stop, const StepHooks& hooks);
   bool predicting(std::size_t rows) const;
-  void predict(const layers::Compute& compute, std::size_t layer, std::size_t rows);
+  bool predict(const layers::Compute& compute, std::size_t layer, std::size_t rows);
   bool head(const layers::Compute& compute, std::span<const Row> rows);
   Error why() const { return trunk_error ? *trunk_error : fail(ErrorCode::cancelled, "the request was cancelled"); }
 };
@@ -130,10 +130,12 @@ bool Forward::Impl::predicting(std::size_t rows) const {
   return context.experts->slots() < (config.layers - config.dense_layers) * config.experts;
 }
 
-void Forward::Impl::predict(const layers::Compute& compute, std::size_t layer, std::size_t rows) {
-  if (!predicting(rows) || layer >= context.weights->layers.size()) return;
+bool Forward::Impl::predict(const layers::Compute& compute, std::size_t layer, std::size_t rows) {
+  if (!predicting(rows) || layer >= context.weights->layers.size()) return true;
   const auto likely = prediction.predict(compute, stream, context.weights->layers[layer], layer, rows);
-  if (context.predict == PredictionMode::on) context.experts->guess(likely, guesses_at_once);
+  if (!likely) return false;
+  if (context.predict == PredictionMode::on) context.experts->guess(*likely, guesses_at_once);
+  return true;
 }
 
 awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std::size_t layer, std::span<const Row> rows,
@@ -149,7 +151,7 @@ awaitable<bool> Forward::Impl::feed_forward(const layers::Compute& compute, std:
     if (hooks.after_router) hooks.after_router(layer, choices);
     if (predicting(rows.size())) prediction.judge(layer, choices);
   };
-  const auto while_travelling = [&] { predict(compute, layer + 1, rows.size()); };
+  const auto while_travelling = [&] { return predict(compute, layer + 1, rows.size()); };
   const layers::MoeStep step{std::get<checkpoint::MoeWeights>(weights.mlp),
                              layer,
                              input,

@@ -100,7 +100,7 @@ boost::asio::awaitable<bool> latent_moe(const Compute& compute, const MoeStep& s
   step.stream.request(s.wanted, s.wanted_worth);
   step.times.enter(StepTimes::Phase::overlapped);
   if (!run_shared(compute, step, s)) co_return false;
-  step.while_travelling();
+  if (!step.while_travelling()) co_return false;
   s.sum.assign(step.x.rows() * compute.config.latent, 0.0F);
   const ClearWave clear{s.wave};
   for (std::size_t i = 0; i < s.wanted.size();) {

@@ -58,7 +58,7 @@ struct MoeStep {
   std::stop_token stop;
   FunctionRef<bool()> between_experts;                       // a cancellation point
   FunctionRef<void(std::span<std::vector<Choice>>)> chosen;  // told what the router chose, and may change it
-  FunctionRef<void()> while_travelling;                      // called when nothing is left to do without experts
+  FunctionRef<bool()> while_travelling;                      // called when nothing is left to do without experts; false: stop
   std::vector<std::optional<Error>>& row_errors;             // [rows]: set where an expert could not be read
   StepTimes& times;
   float* out;  // [rows, hidden]

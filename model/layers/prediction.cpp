@@ -4,21 +4,21 @@
 
 namespace k3::layers {
 
-std::span<const experts::ExpertKey> Prediction::predict(const Compute& compute, const ResidualStream& stream,
-                                                        const checkpoint::LayerWeights& weights, std::size_t layer,
-                                                        std::size_t rows) {
+std::optional<std::span<const experts::ExpertKey>> Prediction::predict(const Compute& compute, const ResidualStream& stream,
+                                                                       const checkpoint::LayerWeights& weights, std::size_t layer,
+                                                                       std::size_t rows) {
   const checkpoint::Config& config = compute.config;
   const auto& moe = std::get<checkpoint::MoeWeights>(weights.mlp);
   keys_.clear();
   layer_ = layer;
   input_.resize(rows * config.hidden);
-  if (!mix(compute, stream, weights.mlp_residual, rows, input_.data())) return {};
+  if (!mix(compute, stream, weights.mlp_residual, rows, input_.data())) return std::nullopt;
   for (std::size_t row = 0; row < rows; ++row) {
     float* const x = &input_[row * config.hidden];
     compute.kernels.rms_norm(x, weights.post_attention_norm.data(), config.hidden, config.rms_eps, x);
   }
   activations_.set(input_.data(), rows, config.hidden);
-  if (!score_experts(compute, moe.router, activations_, scores_)) return {};
+  if (!score_experts(compute, moe.router, activations_, scores_)) return std::nullopt;
   likelihood_.assign(config.experts, 0.0F);
   for (std::size_t row = 0; row < rows; ++row) {
     choose_experts({&scores_[row * config.experts], config.experts}, moe.router_bias, config.experts_per_token, 1.0F, 1.0F,

@@ -1,6 +1,7 @@
 // Which experts the next layer's router will probably choose, asked of the residual stream as it is one layer before.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "model/experts/expert_stream.hpp"
@@ -19,9 +20,10 @@ struct PredictionMeter {
 class Prediction {
  public:
   // The likeliest first; valid until the next call. The layer's own mix, norm and router are asked, too early: what its attention
-  // and the experts before it will add is not there yet. Empty: told to stop.
-  std::span<const experts::ExpertKey> predict(const Compute& compute, const ResidualStream& stream,
-                                              const checkpoint::LayerWeights& weights, std::size_t layer, std::size_t rows);
+  // and the experts before it will add is not there yet. nullopt: told to stop.
+  std::optional<std::span<const experts::ExpertKey>> predict(const Compute& compute, const ResidualStream& stream,
+                                                             const checkpoint::LayerWeights& weights, std::size_t layer,
+                                                             std::size_t rows);
   // The layer's router has spoken.
   void judge(std::size_t layer, std::span<const std::vector<Choice>> chosen);
   const PredictionMeter& meter() const { return meter_; }
