@@ -225,7 +225,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   model->stream.direct = options.direct;
   if (options.load_threads != 0) model->stream.load_threads = options.load_threads;
   if (!options.pipe) {
-    model->stream.queue_depth = 1;  // one read at a time, none ahead of its turn
+    model->stream.shape.depth = 1;  // one read at a time, none ahead of its turn
+    model->stream.measure_shape = false;
     model->stream.load_threads = 1;
   }
   model->precision = *precision;

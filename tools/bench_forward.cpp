@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "model/experts/drive_meter.hpp"
 #include "model/run_with_experts.hpp"
 #include "tools/bench_machine.hpp"
-#include "tools/bench_reads.hpp"
 
 namespace k3::cli {
 namespace {
@@ -147,7 +147,7 @@ awaitable<Result<void>> fetch_all(Run& run, experts::ExpertStream& stream) {
 
 // Tokens for some seconds, or until there are enough; then the drive alone for as long.
 awaitable<Result<void>> decode_turn(Run& run, Forward& forward, Sequence& sequence, experts::ExpertStream& stream,
-                                    BenchReads* reads) {
+                                    experts::DriveMeter* reads) {
   const double turn_seconds = reads == nullptr ? 1 : 3;
   const experts::StreamCounters before = stream.counters();
   const double begin = seconds_now();
@@ -180,13 +180,13 @@ awaitable<Result<void>> run_decode(Run& run, Forward& forward, Sequence& sequenc
   const std::int32_t first = run.likeliest;  // warms up, unmeasured
   impose_routes(run, 0);
   done = co_await step(run, forward, sequence, std::span(&first, 1));
-  std::optional<BenchReads> reads;
+  std::optional<experts::DriveMeter> reads;
   if (!run.times.all_resident) {
-    auto opened = BenchReads::open(run.model.checkpoint.files());
+    auto opened = experts::DriveMeter::open(run.model.checkpoint.files());
     if (opened.has_error()) co_return opened.error();
     reads = std::move(opened).value();
   }
-  BenchReads* const plain = reads ? &*reads : nullptr;
+  experts::DriveMeter* const plain = reads ? &*reads : nullptr;
   const experts::StreamCounters before = stream.counters();
   const trunk::TrunkCounters trunk_before = forward.trunk_reads();
   const layers::PredictionMeter predicted_before = forward.predicted();

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "model/experts/drive_meter.hpp"
 #include "tools/bench.hpp"
-#include "tools/bench_reads.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/input_output.hpp"
 
@@ -30,7 +30,7 @@ struct Line {
   double bytes = 0;  // a second
 };
 
-Result<std::vector<Line>> measure(BenchReads& reads, double seconds) {
+Result<std::vector<Line>> measure(experts::DriveMeter& reads, double seconds) {
   BenchProgress progress;
   std::vector<Line> lines;
   for (const std::size_t block : blocks) {
@@ -44,7 +44,7 @@ Result<std::vector<Line>> measure(BenchReads& reads, double seconds) {
   return lines;
 }
 
-std::string as_json(const std::vector<Line>& lines, const BenchReads& reads, double best) {
+std::string as_json(const std::vector<Line>& lines, const experts::DriveMeter& reads, double best) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("machine").begin_object().key("drive_gbps").number(best / 1e9).end_object();
@@ -60,7 +60,7 @@ std::string as_json(const std::vector<Line>& lines, const BenchReads& reads, dou
   return out + "\n";
 }
 
-void print_table(const std::vector<Line>& lines, const BenchReads& reads, double best) {
+void print_table(const std::vector<Line>& lines, const experts::DriveMeter& reads, double best) {
   fmt::print("drive: {:.2f} GB/s at best, with {}{}\n\n", best / 1e9, reads.engine(),
              reads.direct() ? ", past the page cache" : " through the page cache: not the drive's own speed");
   fmt::print("{:>10}{:>7}{:>9}\n", "block MB", "depth", "GB/s");
@@ -75,7 +75,7 @@ int bench_io(const Flags& flags) {
   auto model = checkpoint::Checkpoint::open(*directory, directories(flags.dirs));
   if (model.has_error()) return report(model.error());
   for (const Error& useless : model->left_out()) report("warning: " + useless.describe());
-  auto reads = BenchReads::open(model->files());
+  auto reads = experts::DriveMeter::open(model->files());
   if (reads.has_error()) return report(reads.error());
   auto lines = measure(*reads, flags.seconds);
   if (lines.has_error()) return report(lines.error());

@@ -11,10 +11,10 @@
 #include "kernels/kernels.hpp"
 #include "model/checkpoint/copies.hpp"
 #include "model/compute_pool.hpp"
+#include "model/experts/drive_meter.hpp"
 #include "model/loaded_model.hpp"
 #include "model/machine_memory.hpp"
 #include "tools/bench_machine.hpp"
-#include "tools/bench_reads.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 
@@ -109,7 +109,7 @@ void print_forecast(const Sizes& sizes, const MemoryPlan& plan, double drive, do
 // Gigabytes a second, 0: not measured.
 double print_drive(const checkpoint::Checkpoint& model, const Sizes& sizes, double seconds) {
   fmt::print("drive\n");
-  auto reads = BenchReads::open(model.files());
+  auto reads = experts::DriveMeter::open(model.files());
   const Result<double> speed = reads.has_value() ? reads->run_experts(model.expert_bytes(), seconds) : reads.error();
   if (speed.has_error()) {
     fmt::print("  bandwidth      not measured: {}\n", speed.error().describe());

@@ -61,9 +61,9 @@ Result<std::unique_ptr<ExpertStream>> open_stream(Layout layout, boost::asio::io
   if (!memory) return memory.error();
   parts.memory = std::move(*memory);
   parts.memory.populate();
-  parts.depth = std::clamp(options.queue_depth, 1U, 4096U);
+  parts.shape = {std::clamp(options.shape.depth, 1U, 4096U), options.shape.bytes};
   parts.clock = options.clock;
-  ReaderSetup setup{parts.files.fds, parts.memory.data(), parts.slots, parts.slot_bytes, parts.depth, options.load_threads};
+  ReaderSetup setup{parts.files.fds, parts.memory.data(), parts.slots, parts.slot_bytes, parts.shape.depth, options.load_threads};
   auto reader = make_reader(setup);
   if (!reader) return reader.error();
   parts.reader = std::move(*reader);
@@ -75,10 +75,25 @@ Result<std::unique_ptr<ExpertStream>> open_stream(Layout layout, boost::asio::io
   }
 }
 
+namespace {
+
+// A second is well spent where reading goes on for hours: on a model whose experts neither fit into memory nor come from the page
+// cache.
+bool worth_measuring(const checkpoint::Checkpoint& checkpoint, const StreamOptions& options) {
+  constexpr std::uint64_t small = std::uint64_t{1} << 30;
+  const checkpoint::Config& config = checkpoint.config();
+  const std::uint64_t all = (config.layers - config.dense_layers) * config.experts * checkpoint.expert_bytes();
+  return options.measure_shape && options.direct && all > small && options.budget_bytes < all;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ExpertStream>> ExpertStream::open(const checkpoint::Checkpoint& checkpoint, boost::asio::io_context& context,
                                                          const StreamOptions& options) {
   const ReaderFactory make_reader = [&options](const ReaderSetup& setup) { return make_system_reader(setup, options.backend); };
-  return open_stream(layout_of(checkpoint), context, options, make_reader);
+  StreamOptions shaped = options;
+  if (worth_measuring(checkpoint, options)) shaped.shape = measure_read_shape(checkpoint, options.budget_bytes);
+  return open_stream(layout_of(checkpoint), context, shaped, make_reader);
 }
 
 }  // namespace k3::experts

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "model/checkpoint/checkpoint.hpp"
+#include "model/experts/read_shape.hpp"
 
 namespace k3::experts {
 
@@ -49,8 +50,9 @@ class Lease {
 struct StreamOptions {
   std::uint64_t budget_bytes = 0;  // for slots; at least one slot is made, and never more than there are experts
   bool direct = true;              // O_DIRECT; falls back to buffered with one warning where the file system refuses
-  unsigned queue_depth = 32;       // reads in flight
-  unsigned load_threads = 4;       // of the pread backend
+  ReadShape shape;
+  bool measure_shape = true;  // where it pays, and open() is given a checkpoint: `shape` is then what does best
+  unsigned load_threads = 4;  // of the pread backend
   enum class Backend { automatic, ring, pread } backend = Backend::automatic;  // automatic: ring if a probe succeeds
   std::chrono::steady_clock::time_point (*clock)() = std::chrono::steady_clock::now;
 };

@@ -23,6 +23,7 @@ SlotPool::SlotPool(std::size_t slots, std::uint32_t first_layer, std::uint32_t l
   for (std::size_t slot = slots; slot > 0; --slot) free_.push_back(static_cast<std::uint32_t>(slot - 1));
   slot_of_.assign(std::size_t{layers} * experts, kNone);
   wish_of_.assign(std::size_t{layers} * experts, 0);
+  likely_.assign(std::size_t{layers} * experts, false);
   warmth_.assign(std::size_t{layers} * experts, cold);
   layer_age_.assign(layers, 0);
 }
@@ -36,7 +37,7 @@ std::optional<std::size_t> SlotPool::take(ExpertKey key, Urgency urgency) {
   assert(!find(key));
   const std::uint32_t layer = key.layer - first_layer_;
   if (free_.empty()) {
-    std::uint32_t victim = unneeded(layer);
+    std::uint32_t victim = unneeded(layer, urgency);
     if (victim == kNone && urgency == Urgency::demand) victim = wished_last();
     if (victim == kNone) return std::nullopt;
     vacate(victim);
@@ -109,7 +110,9 @@ void SlotPool::warm(ExpertKey key, float worth) {
 }
 
 void SlotPool::set_guesses(std::span<const ExpertKey> keys) {
+  for (const ExpertKey key : guesses_) likely_[index(key)] = false;
   guesses_.assign(keys.begin(), keys.end());
+  for (const ExpertKey key : guesses_) likely_[index(key)] = true;
   first_guess_ = 0;
 }
 
@@ -133,10 +136,11 @@ bool SlotPool::colder(std::uint32_t slot, std::uint32_t than) const {
   return warmth != other ? warmth < other : slots_[slot].used < slots_[than].used;
 }
 
-std::uint32_t SlotPool::coldest_of_layer(std::uint32_t layer) const {
+std::uint32_t SlotPool::coldest_of_layer(std::uint32_t layer, Urgency urgency) const {
   std::uint32_t coldest = kNone;
   for (const std::uint32_t slot : held_[layer]) {
     if (slots_[slot].state != State::ready || slots_[slot].guessed || wish(slot) != 0) continue;
+    if (urgency == Urgency::guess && likely_[index(slots_[slot].key)]) continue;
     if (coldest == kNone || colder(slot, coldest)) coldest = slot;
   }
   return coldest;
@@ -145,13 +149,13 @@ std::uint32_t SlotPool::coldest_of_layer(std::uint32_t layer) const {
 // The coldest of the layer that is furthest over its share. A token visits all layers in turn, so plain recency over all of them
 // would always throw out just what comes next. The asking layer counts as one more, and wins ties: a layer at its share replaces
 // its own.
-std::uint32_t SlotPool::unneeded(std::uint32_t for_layer) const {
-  std::uint32_t victim = coldest_of_layer(for_layer);
+std::uint32_t SlotPool::unneeded(std::uint32_t for_layer, Urgency urgency) const {
+  std::uint32_t victim = coldest_of_layer(for_layer, urgency);
   std::size_t most = victim == kNone ? 0 : held_[for_layer].size() + 1;
   for (std::uint32_t layer = 0; layer < held_.size(); ++layer) {
     const std::size_t holds = held_[layer].size();
     if (layer == for_layer || holds == 0 || holds < most) continue;
-    const std::uint32_t coldest = coldest_of_layer(layer);
+    const std::uint32_t coldest = coldest_of_layer(layer, urgency);
     if (coldest == kNone) continue;
     const bool older =
         victim != kNone && slots_[victim].key.layer - first_layer_ != for_layer && slots_[coldest].used < slots_[victim].used;

@@ -47,7 +47,8 @@ class SlotPool {
   void consume(ExpertKey key) { wish_of_[index(key)] = 0; }
   std::optional<ExpertKey> next_wish();  // the first that has no slot
 
-  // The likeliest first; replaces the previous list. A key that is taken is never the next again.
+  // The likeliest first; replaces the previous list. A key that is taken is never the next again, and no guess takes the slot of
+  // another that is in memory already.
   void set_guesses(std::span<const ExpertKey> keys);
   std::optional<ExpertKey> next_guess();  // the first that has no slot
 
@@ -66,8 +67,8 @@ class SlotPool {
   std::uint32_t wish(std::size_t slot) const { return wish_of_[index(slots_[slot].key)]; }
   bool colder(std::uint32_t slot, std::uint32_t than) const;
   void warm(ExpertKey key, float worth);
-  std::uint32_t coldest_of_layer(std::uint32_t layer) const;
-  std::uint32_t unneeded(std::uint32_t for_layer) const;
+  std::uint32_t coldest_of_layer(std::uint32_t layer, Urgency urgency) const;
+  std::uint32_t unneeded(std::uint32_t for_layer, Urgency urgency) const;
   std::uint32_t wished_last() const;
   void vacate(std::size_t slot);
 
@@ -82,6 +83,7 @@ class SlotPool {
   std::vector<ExpertKey> guesses_;
   std::size_t first_guess_ = 0;           // all before it have been taken
   std::vector<std::uint32_t> guessed_;    // slots marked so
+  std::vector<bool> likely_;              // [layers][experts]: in guesses_
   std::vector<double> warmth_;            // [layers][experts]: see warm()
   std::vector<std::uint64_t> layer_age_;  // [layers]: steps that wished for something there
   std::uint64_t clock_ = 0;

@@ -57,7 +57,7 @@ Stream::Stream(StreamParts parts, boost::asio::io_context& context)
       files_(std::move(parts.files)),
       replicas_(files_.replicas(parts.clock)),
       slot_bytes_(parts.slot_bytes),
-      depth_(parts.depth),
+      shape_(parts.shape),
       context_(context),
       memory_(std::move(parts.memory)),
       loads_(parts.slots),
@@ -67,6 +67,7 @@ Stream::Stream(StreamParts parts, boost::asio::io_context& context)
       wake_(context, reader_->wake_fd()),
       self_(std::make_shared<Stream*>(this)) {
   waiters_.reserve(16);
+  for (Load& load : loads_) load.reads = std::vector<Read>(most_reads(slot_bytes_, shape_.bytes));
 }
 
 Stream::~Stream() {
@@ -172,7 +173,7 @@ void Stream::release(std::size_t slot) {
 void Stream::start_wishes() {
   const auto slotless = [](const Waiter* waiter) { return waiter->key && !waiter->slot; };
   if (std::any_of(waiters_.begin(), waiters_.end(), slotless)) return;  // who waits comes before who will
-  while (queue_.empty() && reader_->in_flight() < depth_) {
+  while (queue_.empty() && reader_->in_flight() < shape_.depth) {
     const auto key = pool_.next_wish();
     if (!key) break;
     const auto slot = pool_.take(*key, SlotPool::Urgency::wish);
@@ -201,23 +202,26 @@ void Stream::start_load(std::size_t slot, ExpertKey key) {
   const WindowPlan plan = plan_windows(layout_.places[layout_.index(key)]);
   assert(plan.bytes <= slot_bytes_);
   Load& load = loads_[slot];
-  load.pending = static_cast<unsigned>(plan.count);
   load.fresh = true;
   load.guessed = false;
   load.error.reset();
   const auto* base = reinterpret_cast<const std::uint8_t*>(memory_.data() + slot * slot_bytes_);
   load.bytes = {base + plan.part_at[0], base + plan.part_at[1], base + plan.part_at[2],
                 base + plan.part_at[3], base + plan.part_at[4], base + plan.part_at[5]};
+  load.pending = 0;
   for (std::size_t i = 0; i < plan.count; ++i) {
-    Read& read = load.reads[i];
-    read.window = plan.windows[i];
-    read.progress.begin(read.window);
-    read.slot = static_cast<std::uint32_t>(slot);
-    read.fd = -1;  // a copy is chosen when it is sent
-    read.tried = 0;
-    aim(read);
-    queue_.push(read);
-    if (open_reads_++ == 0) reading_since_ = clock_();
+    for (std::uint64_t from = 0; from < plan.windows[i].length;) {
+      Read& read = load.reads[load.pending++];
+      read.window = piece_of(plan.windows[i], from, shape_.bytes);
+      from += read.window.length;
+      read.progress.begin(read.window);
+      read.slot = static_cast<std::uint32_t>(slot);
+      read.fd = -1;  // a copy is chosen when it is sent
+      read.tried = 0;
+      aim(read);
+      queue_.push(read);
+      if (open_reads_++ == 0) reading_since_ = clock_();
+    }
   }
 }
 
@@ -294,7 +298,7 @@ void Stream::complete(std::size_t slot) {
 }
 
 void Stream::submit_queued() {
-  while (!queue_.empty() && reader_->in_flight() < depth_) {
+  while (!queue_.empty() && reader_->in_flight() < shape_.depth) {
     Read& read = static_cast<Read&>(*queue_.pop());
     if (read.fd < 0) replicas_.choose(read.window.file, read, read.tried);
     replicas_.begin(read);

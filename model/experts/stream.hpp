@@ -27,7 +27,7 @@ struct StreamParts {
   OpenFiles files;
   std::size_t slots = 0, slot_bytes = 0;
   SlotMemory memory;
-  unsigned depth = 1;
+  ReadShape shape;
   std::chrono::steady_clock::time_point (*clock)() = std::chrono::steady_clock::now;
   std::unique_ptr<Reader> reader;
 };
@@ -55,14 +55,14 @@ class Stream final : public ExpertStream {
   void release(std::size_t slot) override;
 
  private:
-  // One window on its way. Its Completion is what the reader holds.
+  // One window, or a piece of one, on its way. Its Completion is what the reader holds.
   struct Read : Completion {
     Window window;
     ReadProgress progress;
     std::uint32_t tried = 0;  // of the file's copies
   };
   struct Load {
-    std::array<Read, 6> reads;
+    std::vector<Read> reads;  // never resized: the reader points into it
     unsigned pending = 0;
     bool fresh = false;    // nobody has had it since it was read
     bool guessed = false;  // read before anybody asked
@@ -109,10 +109,10 @@ class Stream final : public ExpertStream {
   const OpenFiles files_;
   Replicas replicas_;
   const std::size_t slot_bytes_;
-  const unsigned depth_;
+  const ReadShape shape_;
   boost::asio::io_context& context_;
   SlotMemory memory_;
-  std::vector<Load> loads_;  // [slots]; never resized: readers point into it
+  std::vector<Load> loads_;  // [slots]
   SlotPool pool_;
   std::unique_ptr<Reader> reader_;
   CompletionQueue queue_;  // reads beyond the queue depth

@@ -29,6 +29,16 @@ WindowPlan plan_windows(const Pieces& pieces) {
   return plan;
 }
 
+Window piece_of(const Window& window, std::uint64_t from, std::uint64_t most) {
+  const std::uint64_t length = most == 0 ? window.length - from : std::min(most, window.length - from);
+  return {window.file, window.offset + from, length, std::min(length, window.needed - from), window.at + from};
+}
+
+std::size_t most_reads(std::uint64_t bytes, std::uint64_t most) {
+  const std::size_t windows = std::tuple_size_v<decltype(WindowPlan::windows)>;
+  return most == 0 ? windows : windows + bytes / most;
+}
+
 void ReadProgress::begin(const Window& window) {
   length_ = window.length;
   needed_ = window.needed;

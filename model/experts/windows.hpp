@@ -31,6 +31,11 @@ struct WindowPlan {
 // Tensors whose windows touch share one read: in released shards all six do.
 WindowPlan plan_windows(const Pieces& pieces);
 
+// What one read of at most `most` bytes (a multiple of kAlignment; 0: no bound) takes of a window, `from` bytes into it: a window
+// of its own. And how many of them the windows of one expert come to at most, if they fill `bytes`.
+Window piece_of(const Window& window, std::uint64_t from, std::uint64_t most);
+std::size_t most_reads(std::uint64_t bytes, std::uint64_t most);
+
 // How far one window has come. A read may return less than asked for, and be told to try again; both are bounded.
 class ReadProgress {
  public:

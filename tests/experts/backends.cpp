@@ -70,7 +70,7 @@ TEST_CASE("both backends, direct and buffered, bring every byte") {
           options.backend = backend;
           options.direct = direct;
           options.budget_bytes = slots * world.slot_bytes();
-          options.queue_depth = 3;
+          options.shape = {3, slots == 3 ? std::uint64_t{4096} : 0};
           const auto stream = open_world(world, context, options);
           CHECK(stream->backend() == (backend == Backend::ring ? "io_uring" : "pread"));
           for (std::uint32_t layer = 1; layer <= 2; ++layer) {

@@ -12,13 +12,14 @@ struct Bench {
   ScriptedReader* disk = nullptr;
   std::unique_ptr<ExpertStream> stream;
 
-  explicit Bench(std::size_t slots, Placement placement = Placement::together, unsigned depth = 32, unsigned drives = 1)
+  explicit Bench(std::size_t slots, Placement placement = Placement::together, unsigned depth = 32, unsigned drives = 1,
+                 std::uint64_t read_bytes = 0)
       : world(placement) {
     while (world.layout.files[0].more.size() + 1 < drives) world.add_drive();
     StreamOptions options;
     options.budget_bytes = slots * world.slot_bytes();
     options.direct = false;
-    options.queue_depth = depth;
+    options.shape = {depth, read_bytes};
     const ReaderFactory factory = [this](const ReaderSetup&) -> Result<std::unique_ptr<Reader>> {
       auto reader = std::make_unique<ScriptedReader>();
       disk = reader.get();

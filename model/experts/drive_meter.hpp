@@ -1,4 +1,4 @@
-// Reading a model's own files through the reader that fetches experts: how fast at a given block size and depth.
+// How fast the drive gives up the files of a model, read through the reader that fetches experts.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 #include "model/checkpoint/checkpoint.hpp"
 #include "model/experts/files.hpp"
 
-namespace k3::cli {
+namespace k3::experts {
 
-struct ReadPlace {
+struct Place {
   std::uint32_t file = 0;
   std::uint64_t offset = 0;
 };
 
-class BenchReads {
+class DriveMeter {
  public:
-  static Result<BenchReads> open(const std::vector<checkpoint::File>& files);
+  static Result<DriveMeter> open(const std::vector<checkpoint::File>& files);
 
   // Bytes a second with `depth` reads of `block` bytes (a multiple of 4096) in flight, for about `seconds`.
   Result<double> run(unsigned depth, std::size_t block, double seconds);
@@ -31,8 +31,8 @@ class BenchReads {
 
  private:
   std::vector<checkpoint::File> sizes_;
-  experts::OpenFiles files_;
+  OpenFiles files_;
   std::string engine_;
 };
 
-}  // namespace k3::cli
+}  // namespace k3::experts

@@ -1,4 +1,4 @@
-#include "tools/bench_reads.hpp"
+#include "model/experts/drive_meter.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -8,18 +8,15 @@
 #include "model/experts/reader.hpp"
 #include "model/experts/slot_memory.hpp"
 #include "model/experts/stream.hpp"
-#include "tools/bench_machine.hpp"
+#include "model/experts/windows.hpp"
 
-namespace k3::cli {
+namespace k3::experts {
 namespace {
-
-using experts::Completion;
-using experts::Reader;
 
 // Every block of every file, in an order that jumps between the files and within them, as experts do. A last partial block is left
 // out unless it is all there is.
-std::vector<ReadPlace> places(const std::vector<checkpoint::File>& files, std::size_t block) {
-  std::vector<ReadPlace> out;
+std::vector<Place> places(const std::vector<checkpoint::File>& files, std::size_t block) {
+  std::vector<Place> out;
   for (std::uint32_t file = 0; file < files.size(); ++file) {
     for (std::uint64_t offset = 0; offset == 0 || offset + block <= files[file].bytes; offset += block)
       out.push_back({file, offset});
@@ -32,14 +29,12 @@ std::vector<ReadPlace> places(const std::vector<checkpoint::File>& files, std::s
   return out;
 }
 
-constexpr std::uint64_t sector = 4096;  // what every drive's O_DIRECT accepts
-
-std::uint64_t up_to_sector(std::uint64_t bytes) { return (bytes + sector - 1) / sector * sector; }
+double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Keeps `depth` reads in flight until the time is over, then waits for the last of them.
 class Run {
  public:
-  Run(Reader& reader, const std::vector<ReadPlace>& places, const std::vector<checkpoint::File>& files, experts::Replicas replicas,
+  Run(Reader& reader, const std::vector<Place>& places, const std::vector<checkpoint::File>& files, Replicas replicas,
       std::byte* memory, std::size_t block)
       : reader_(reader), places_(places), files_(files), replicas_(std::move(replicas)), memory_(memory), block_(block) {}
 
@@ -63,9 +58,8 @@ class Run {
 
  private:
   void submit(Completion& read) {
-    const ReadPlace& place = places_[next_++ % places_.size()];
-    read.length =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(block_, up_to_sector(files_[place.file].bytes - place.offset)));
+    const Place& place = places_[next_++ % places_.size()];
+    read.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(block_, align_up(files_[place.file].bytes - place.offset)));
     read.offset = place.offset;
     read.into = memory_ + read.slot * block_;
     std::uint32_t tried = 0;
@@ -84,9 +78,9 @@ class Run {
   }
 
   Reader& reader_;
-  const std::vector<ReadPlace>& places_;
+  const std::vector<Place>& places_;
   const std::vector<checkpoint::File>& files_;
-  experts::Replicas replicas_;
+  Replicas replicas_;
   std::byte* memory_;
   std::size_t block_, next_ = 0;
   double end_ = 0;
@@ -96,38 +90,38 @@ class Run {
 
 }  // namespace
 
-Result<BenchReads> BenchReads::open(const std::vector<checkpoint::File>& files) {
+Result<DriveMeter> DriveMeter::open(const std::vector<checkpoint::File>& files) {
   if (files.empty()) return fail(ErrorCode::not_found, "the model has no files to read");
-  auto opened = experts::open_files(files, true);
+  auto opened = open_files(files, true);
   if (opened.has_error()) return opened.error();
-  BenchReads reads;
+  DriveMeter reads;
   reads.sizes_ = files;
   reads.files_ = std::move(opened).value();
   return reads;
 }
 
-Result<double> BenchReads::run(unsigned depth, std::size_t block, double seconds) {
-  auto memory = experts::SlotMemory::make(depth * block);
+Result<double> DriveMeter::run(unsigned depth, std::size_t block, double seconds) {
+  auto memory = SlotMemory::make(depth * block);
   if (memory.has_error()) return memory.error();
   std::memset(memory->data(), 1, depth * block);  // its pages are no part of a read
-  experts::ReaderSetup setup;
+  ReaderSetup setup;
   setup.files = files_.fds;
   setup.memory = memory->data();
   setup.slots = depth;
   setup.slot_bytes = block;
   setup.depth = depth;
   setup.threads = depth;
-  auto reader = experts::make_system_reader(setup, experts::StreamOptions::Backend::automatic);
+  auto reader = make_system_reader(setup, StreamOptions::Backend::automatic);
   if (reader.has_error()) return reader.error();
   engine_ = (*reader)->name();
-  const std::vector<ReadPlace> order = places(sizes_, block);
+  const std::vector<Place> order = places(sizes_, block);
   Run run(**reader, order, sizes_, files_.replicas(std::chrono::steady_clock::now), memory->data(), block);
   return run.measure(depth, seconds);
 }
 
-Result<double> BenchReads::run_experts(std::size_t expert_bytes, double seconds) {
+Result<double> DriveMeter::run_experts(std::size_t expert_bytes, double seconds) {
   constexpr unsigned experts = 16;
-  return run(experts, std::max<std::size_t>(sector, expert_bytes / sector * sector), seconds);
+  return run(experts, std::max<std::size_t>(kAlignment, align_down(expert_bytes)), seconds);
 }
 
-}  // namespace k3::cli
+}  // namespace k3::experts
