@@ -41,7 +41,8 @@ struct ModelOptions {
   unsigned load_threads = 0;  // of the pread backend; 0: default
   bool pipe = true;           // false: read experts one by one, synchronously
   PredictionMode predict = PredictionMode::on;
-  std::function<void(std::uint64_t done, std::uint64_t total)> load_progress;
+  std::filesystem::path trunk_cache;  // where rounded weights are kept for the next start, each model in its own folder; empty: not
+  std::function<void(std::uint64_t done, std::uint64_t total)> load_progress, cache_progress;
 };
 
 struct ActorSeams;  // where tests put a clock, a cancel at a chosen point, a failing drive: actor_seams.hpp

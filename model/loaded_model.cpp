@@ -7,6 +7,7 @@
 
 #include "model/checkpoint/mapped_trunk.hpp"
 #include "model/checkpoint/stored_matrix.hpp"
+#include "model/checkpoint/trunk_cache.hpp"
 #include "model/machine_memory.hpp"
 
 namespace k3 {
@@ -96,17 +97,20 @@ Result<checkpoint::TrunkPrecision> precision_of_prepared(const ModelOptions& opt
 // Of a checkpoint as released.
 Result<checkpoint::TrunkPrecision> precision_of_released(const ModelOptions& options, const checkpoint::Checkpoint& checkpoint) {
   unsigned most = options.bits.most;
-  if (most == 0 && options.mmap) most = 16;
+  const bool kept = !options.trunk_cache.empty();
+  if (most == 0 && options.mmap && !kept) most = 16;
   if (most == 0) {
-    // Rounding is worth it where it saves the trunk from being read again for each token. It has to fit whole, though: rounded at
-    // start, it is nowhere on the drive.
+    // Rounding is worth it where it saves the trunk from being read again for each token. It has to fit whole, though, unless it is
+    // kept: rounded at start, it is nowhere on the drive.
     // How large steps are must not decide it, or it would decide the answer.
     ModelOptions small_steps = options;
     small_steps.chunk = 16;
     const auto as_stored = plan_memory_of(small_steps, checkpoint, precision_of_bits(16, options.bits));
     const bool fits = as_stored.has_value() && as_stored->streamed == 0;
-    most =
-        options.exact || fits || plan_memory_of(small_steps, checkpoint, precision_of_bits(8, options.bits)).has_error() ? 16 : 8;
+    const auto rounded_fits = [&] {
+      return plan_memory_of(small_steps, checkpoint, precision_of_bits(8, options.bits)).has_value();
+    };
+    most = !options.exact && !fits && (kept || rounded_fits()) ? 8 : 16;
     if (most == 8) spdlog::warn("as stored, the trunk is larger than memory: its weights are rounded to 8 bits");
   }
   const checkpoint::TrunkPrecision chosen = precision_of_bits(most, options.bits);
@@ -121,6 +125,23 @@ std::string name_of(const ModelOptions& options) {
   const auto path = std::filesystem::weakly_canonical(options.directory, ignored);
   const std::string name = path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
   return name.empty() ? "model" : name;
+}
+
+// The model with its trunk as the cache keeps it; the model itself where nothing of it is to be rounded.
+Result<checkpoint::Checkpoint> with_trunk_cache(const ModelOptions& options, checkpoint::Checkpoint checkpoint) {
+  ModelOptions read = options;
+  read.mmap = false;  // what is to be mapped is the cache
+  const auto precision = choose_precision(read, checkpoint);
+  if (precision.has_error()) return precision.error();
+  const auto stored = checkpoint::stored_precision(checkpoint);
+  if (stored.has_error()) return stored.error();
+  if (precision->exact() || (stored->prepared && stored->precision == *precision)) {
+    spdlog::info("no weights are rounded at start, so none are kept in {}", options.trunk_cache.string());
+    return checkpoint;
+  }
+  const auto path = checkpoint::trunk_cache_path(options.trunk_cache, options.directory, *precision);
+  spdlog::info("rounded weights are kept in {}", path.string());
+  return checkpoint::open_with_cached_trunk(checkpoint, options.shard_directories, *precision, path, options.cache_progress);
 }
 
 }  // namespace
@@ -196,6 +217,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   auto checkpoint = checkpoint::Checkpoint::open(options.directory, options.shard_directories);
   if (checkpoint.has_error()) return checkpoint.error();
   for (const Error& useless : checkpoint->left_out()) spdlog::warn("{}", useless.describe());
+  if (!options.trunk_cache.empty()) checkpoint = with_trunk_cache(options, std::move(*checkpoint));
+  if (checkpoint.has_error()) return checkpoint.error();
   if (const auto fits = check_against(options, checkpoint->config()); fits.has_error()) return fits.error();
   const std::size_t context = options.max_context == 0 ? checkpoint->config().max_positions : options.max_context;
 
@@ -205,7 +228,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   const auto plan = plan_memory_of(options, *checkpoint, *precision);
   if (plan.has_error()) return plan.error();
   spdlog::info("{}", plan->describe());
-  auto weights = checkpoint::load_weights(*checkpoint, threads, options.layers, *precision, options.load_progress, plan->residency);
+  // One reader waits for the drive while the other of its core rounds what it has.
+  auto weights =
+      checkpoint::load_weights(*checkpoint, 2 * threads, options.layers, *precision, options.load_progress, plan->residency);
   if (weights.has_error()) return weights.error();
 
   auto model = std::make_unique<LoadedModel>();

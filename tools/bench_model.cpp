@@ -222,7 +222,7 @@ int bench_model(const Flags& flags) {
   BenchProgress progress;
   auto limits = LimitsMeter::make(flags);
   if (limits.has_error()) return report(limits.error());
-  options->load_progress = show_progress("loading");
+  show_load_progress(*options);
   auto model = load_model(*options);
   if (model.has_error()) return report(model.error());
   ForwardPlan plan;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "kernels/kernels.hpp"
+#include "tools/cache_flag.hpp"
 
 namespace k3::cli {
 namespace {
@@ -241,6 +242,7 @@ std::vector<std::filesystem::path> directories(const std::string& dirs) {
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   add_model(command, flags.model);
   add_dirs(command, flags.dirs);
+  add_cache_flag(command, flags.cache);
   command.add_option("--threads", flags.threads, "threads for computing; default: every core the process may use")
       ->check(whole_number(1, 1024))
       ->group(engine_group);
@@ -330,6 +332,9 @@ Result<ModelOptions> model_options(const EngineFlags& flags) {
   ModelOptions options;
   options.directory = std::move(directory).value();
   options.shard_directories = directories(flags.dirs);
+  auto cache = cache_root(flags.cache, options.directory);
+  if (cache.has_error()) return cache.error();
+  options.trunk_cache = std::move(*cache);
   if (flags.model == "bundled") options.id = "k3-mini";
   options.threads = flags.threads;
   options.isa = flags.isa == "auto" ? "" : flags.isa;

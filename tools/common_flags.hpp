@@ -15,7 +15,7 @@ namespace k3::cli {
 
 struct EngineFlags {
   std::string model;
-  std::string dirs;
+  std::string dirs, cache;
   std::string bits = "auto", mla_bits = "auto", head_bits = "auto";
   std::string isa = "auto";
   std::string latent_cache = "float32";

@@ -68,7 +68,7 @@ Result<std::vector<std::int32_t>> ids_for(const Flags& flags, std::size_t hidden
 int logits(const Flags& flags) {
   auto options = model_options(flags.engine);
   if (options.has_error()) return report(options.error());
-  options->load_progress = show_progress("loading");
+  show_load_progress(*options);
   auto model = load_model(*options);
   if (model.has_error()) return report(model.error());
   const std::size_t hidden = (*model)->checkpoint.config().hidden;

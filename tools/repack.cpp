@@ -19,7 +19,7 @@ namespace {
 struct Flags {
   std::string source, destination, shards, dirs;
   std::string bits = "8", mla_bits, head_bits;
-  bool verify_full = false;
+  bool trunk_only = false, verify_full = false;
 };
 
 CLI::Validator one_of_the_bits() {
@@ -58,6 +58,7 @@ int repack(const Flags& flags, checkpoint::RepackOptions options) {
   const std::string at_least_8 = flags.bits == "16" ? "16" : "8";
   options.precision = {precision_of(flags.bits), precision_of(flags.mla_bits.empty() ? at_least_8 : flags.mla_bits),
                        precision_of(flags.head_bits.empty() ? at_least_8 : flags.head_bits)};
+  options.contents = flags.trunk_only ? checkpoint::Contents::trunk : checkpoint::Contents::all;
   options.compare = flags.verify_full;
   options.progress = show_progress("writing");
   options.compare_progress = show_progress("comparing");
@@ -94,6 +95,8 @@ void add_repack(CLI::App& app, Chosen& chosen) {
       ->check(one_of_the_bits())
       ->envname("K3_HEAD_BITS");
   command->add_option("--shards", flags->shards, "make only these shards of the container, such as 1-40; others in other runs");
+  add_switch(*command, "--trunk-only", flags->trunk_only,
+             "leave the experts where they are: DST is then served together with SRC, by --dirs SRC");
   add_switch(*command, "--verify-full", flags->verify_full,
              "read every byte of these shards again, and compare it with the source");
   command->footer(
@@ -102,6 +105,7 @@ void add_repack(CLI::App& app, Chosen& chosen) {
       "same --bits. A run that was interrupted goes on where it was when started again.\n"
       "Examples:\n"
       "  k3 repack /models/kimi-k3 /fast/kimi-k3-int8\n"
+      "  k3 repack /models/kimi-k3 /fast/kimi-k3-trunk --trunk-only && k3 serve /fast/kimi-k3-trunk --dirs /models/kimi-k3\n"
       "  k3 repack /models/kimi-k3 /fast/kimi-k3-int4 --bits 4 --shards 1-40 --verify-full");
   command->callback([flags, &chosen] {
     checkpoint::RepackOptions options;

@@ -62,7 +62,7 @@ int serve(const Flags& flags) {
   if (model_flags.has_error()) return report(model_flags.error());
   if (!flags.id.empty()) model_flags->id = flags.id;
   model_flags->queue_capacity = flags.queue;
-  model_flags->load_progress = show_progress("loading");
+  show_load_progress(*model_flags);
 
   server::ServerOptions options;
   options.host = flags.host;

@@ -45,10 +45,15 @@ std::function<void(std::uint64_t, std::uint64_t)> show_progress(std::string what
   };
 }
 
+void show_load_progress(ModelOptions& options) {
+  options.load_progress = show_progress("loading");
+  options.cache_progress = show_progress("rounding and keeping");
+}
+
 Result<Session> open_session(const EngineFlags& flags) {
   auto options = model_options(flags);
   if (options.has_error()) return options.error();
-  options->load_progress = show_progress("loading");
+  show_load_progress(*options);
   auto tokenizer = text::Tokenizer::load(options->directory);
   if (tokenizer.has_error()) return tokenizer.error();
   auto model = Actor::start(*options);

@@ -24,6 +24,9 @@ Result<Session> open_session(const EngineFlags& flags);
 // else a line each tenth.
 std::function<void(std::uint64_t, std::uint64_t)> show_progress(std::string what);
 
+// Of loading a model, and of keeping its rounded weights.
+void show_load_progress(ModelOptions& options);
+
 // Think as the flag says; an empty flag leaves the request as it is.
 void apply_think(const ThinkFlag& flag, text::ChatRequest& request);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/checkpoint/container_plan.hpp"
 #include "model/checkpoint/index.hpp"
 #include "model/checkpoint/safetensors.hpp"
 #include "model/checkpoint/shard_search.hpp"
@@ -109,9 +110,13 @@ struct CheckpointLoader {
     }
     checkpoint.left_out_ = search->left_out();
     if (faults.empty()) return {};
-    return error(missing ? ErrorCode::not_found : ErrorCode::corrupt,
-                 fmt::format("{} of {} shards are missing or damaged; copy or download these files again:{}", faults.size(),
-                             shards.size(), listing(faults)));
+    const bool trunk = std::any_of(shards.begin(), shards.end(), is_trunk_shard);
+    const char* const advice = trunk && missing ? "experts lie in the shards of the checkpoint that this trunk was made from: name "
+                                                  "its directory with --dirs"
+                                                : "copy or download these files again";
+    return error(
+        missing ? ErrorCode::not_found : ErrorCode::corrupt,
+        fmt::format("{} of {} shards are missing or damaged; {}:{}", faults.size(), shards.size(), advice, listing(faults)));
   }
 
   void place(const NamedTensor& entry, std::uint32_t file) {

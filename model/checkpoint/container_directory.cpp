@@ -23,8 +23,9 @@ Error at(const fs::path& path, std::string message, ErrorCode code = ErrorCode::
 
 std::string mark_text(const ContainerPlan& plan) {
   const TrunkPrecision& precision = plan.precision();
-  return fmt::format("{{\"format\": 1, \"shards\": {}, \"bits\": {}, \"mla_bits\": {}, \"head_bits\": {}}}\n", plan.shards(),
-                     bits(precision.most), bits(precision.mla), bits(precision.head));
+  return fmt::format("{{\"format\": 1, \"shards\": {}, \"bits\": {}, \"mla_bits\": {}, \"head_bits\": {}{}}}\n", plan.shards(),
+                     bits(precision.most), bits(precision.mla), bits(precision.head),
+                     plan.contents() == Contents::trunk ? ", \"trunk_only\": true" : "");
 }
 
 Result<void> check_holding(const fs::path& destination, const ContainerPlan& plan) {
@@ -56,6 +57,23 @@ Result<bool> copy_if_there(const fs::path& from, const fs::path& to) {
   auto done = write_durably(to, text->bytes);
   if (!done) return done.error();
   return true;
+}
+
+// Where a trunk's experts are: in the source's shards, in whichever directory those lie.
+void add_experts_of_source(const ContainerPlan& plan, std::string& map, std::uint64_t& total) {
+  const Checkpoint& source = plan.source();
+  const auto parts = expected_expert(source.config());
+  for (std::size_t layer = source.config().dense_layers; layer < source.config().layers; ++layer) {
+    for (std::size_t expert = 0; expert < source.config().experts; ++expert) {
+      const std::string prefix = "language_model." + expert_prefix(layer, expert);
+      const ExpertLocation& location = source.expert(layer, expert);
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        const std::string file = source.files()[location.parts[part].file].path.filename().string();
+        map += ",\n" + json::quoted(prefix + parts[part].name) + ": " + json::quoted(file);
+        total += location.parts[part].bytes;
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -111,8 +129,12 @@ Result<void> write_index(const fs::path& destination, const ContainerPlan& plan)
       total += tensor.bytes;
     }
   }
-  return write_durably(destination / "model.safetensors.index.json",
-                       fmt::format("{{\"metadata\": {{\"total_size\": {}}}, \"weight_map\": {{{}\n}}}}\n", total, map));
+  if (plan.contents() == Contents::trunk) add_experts_of_source(plan, map, total);
+  const fs::path path = destination / "model.safetensors.index.json";
+  const std::string text = fmt::format("{{\"metadata\": {{\"total_size\": {}}}, \"weight_map\": {{{}\n}}}}\n", total, map);
+  const auto there = read_text_file(path, text.size(), 0);
+  if (there && there->bytes == text) return {};  // of a released model it has 60 MB, and a cache is looked at at every start
+  return write_durably(path, text);
 }
 
 }  // namespace k3::checkpoint

@@ -13,6 +13,8 @@
 namespace k3::checkpoint {
 namespace {
 
+constexpr std::string_view trunk_name = "trunk-";
+
 // Layer N of "model.layers.N.…", or `layers` for what is in none: the number of its shard.
 std::size_t shard_of(std::string_view name, std::size_t layers) {
   constexpr std::string_view head = "model.layers.";
@@ -96,13 +98,15 @@ class ShardBuilder {
 
 }  // namespace
 
+bool is_trunk_shard(std::string_view file) { return file.starts_with(trunk_name); }
+
 std::uint64_t ContainerShard::data_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& tensor : tensors) bytes += tensor.bytes();
   return bytes;
 }
 
-Result<ContainerPlan> ContainerPlan::make(const Checkpoint& checkpoint, const TrunkPrecision& precision) {
+Result<ContainerPlan> ContainerPlan::make(const Checkpoint& checkpoint, const TrunkPrecision& precision, Contents contents) {
   const auto names = all_names(checkpoint);
   if (!names) return names.error();
   const auto twice =
@@ -126,13 +130,14 @@ Result<ContainerPlan> ContainerPlan::make(const Checkpoint& checkpoint, const Tr
     }
     others.push_back(name);
   }
-  return ContainerPlan(checkpoint, precision, std::move(others));
+  return ContainerPlan(checkpoint, precision, contents, std::move(others));
 }
 
 std::size_t ContainerPlan::shards() const { return checkpoint_->config().layers + 1; }
 
 std::string ContainerPlan::file(std::size_t shard) const {
-  return fmt::format("model-{:05}-of-{:06}.safetensors", shard + 1, shards());
+  // Not the same names, or a search for the source's shards would find a trunk's.
+  return fmt::format("{}{:05}-of-{:06}.safetensors", contents_ == Contents::all ? "model-" : trunk_name, shard + 1, shards());
 }
 
 ContainerShard ContainerPlan::shard(std::size_t number) const {
@@ -141,7 +146,7 @@ ContainerShard ContainerPlan::shard(std::size_t number) const {
   ContainerShard shard;
   shard.file = file(number);
   ShardBuilder builder(*checkpoint_, shard);
-  if (is_layer && !config.is_dense(number)) builder.experts(number);
+  if (is_layer && !config.is_dense(number) && contents_ == Contents::all) builder.experts(number);
   const auto tensors = is_layer ? expected_layer(config, number) : expected_globals(config);
   for (const auto& tensor : tensors) {
     if (is_matrix(tensor)) builder.matrix(tensor.name, precision_.of(bits_of(tensor.name, is_kda)));

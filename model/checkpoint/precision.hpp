@@ -28,6 +28,7 @@ struct TrunkPrecision {
 
   Precision of(BitsOf which) const;
   bool exact() const { return most == Precision::bf16 && mla == Precision::bf16 && head == Precision::bf16; }
+  friend bool operator==(const TrunkPrecision&, const TrunkPrecision&) = default;
 };
 
 }  // namespace k3::checkpoint

@@ -160,12 +160,16 @@ class Repacker {
 Result<RepackReport> repack(const RepackOptions& options) {
   const auto source = Checkpoint::open(options.source, options.source_directories);
   if (!source) return source.error();
-  const auto stored = stored_precision(*source);
+  return repack(*source, options);
+}
+
+Result<RepackReport> repack(const Checkpoint& source, const RepackOptions& options) {
+  const auto stored = stored_precision(source);
   if (!stored) return stored.error();
   auto done = check_bits(*stored, options.precision);
   if (done) done = check_destination(options.source, options.destination);
   if (!done) return done.error();
-  const auto plan = ContainerPlan::make(*source, options.precision);
+  const auto plan = ContainerPlan::make(source, options.precision, options.contents);
   if (!plan) return plan.error();
   if (options.first_shard == 0 || options.first_shard > plan->shards() || options.last_shard > plan->shards() ||
       (options.last_shard != 0 && options.last_shard < options.first_shard)) {
@@ -176,7 +180,7 @@ Result<RepackReport> repack(const RepackOptions& options) {
   }
   done = claim_directory(options.destination, *plan);
   if (!done) return done.error();
-  return Repacker(options, *source, *plan).run();
+  return Repacker(options, source, *plan).run();
 }
 
 }  // namespace k3::checkpoint

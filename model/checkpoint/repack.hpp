@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "model/checkpoint/container_plan.hpp"
 #include "model/checkpoint/precision.hpp"
 #include "model/error.hpp"
 
@@ -15,6 +16,7 @@ struct RepackOptions {
   std::filesystem::path source, destination;
   std::vector<std::filesystem::path> source_directories;  // in which shards of the source may lie too
   TrunkPrecision precision{Precision::int8, Precision::int8, Precision::int8};
+  Contents contents = Contents::all;
   std::size_t first_shard = 1, last_shard = 0;  // of the container, counted from 1, both included; 0: to the end
   bool compare = false;                         // read what is there again, and compare it with the source
   // Called from the calling thread, with the bytes of the container.
@@ -33,5 +35,7 @@ struct RepackReport {
 // happened in between; each appears at once when it is whole, and the index when all are. The same source and bits give the same
 // bytes.
 Result<RepackReport> repack(const RepackOptions& options);
+// Of a source that is open already.
+Result<RepackReport> repack(const Checkpoint& source, const RepackOptions& options);
 
 }  // namespace k3::checkpoint

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -150,20 +151,21 @@ class Verifier {
     }
   }
 
-  // From the shards' headers. Where some carry them, one that does not was replaced or damaged.
+  // From the shards' headers. Where some carry them, one that does not was replaced or damaged. Shards of a trunk alone stand
+  // beside those of its source, so each kind is judged among its own.
   void collect_checksums() {
     std::vector<std::map<std::uint64_t, std::uint64_t>> by_offset(files_.size());
-    std::size_t without = 0;
+    std::array<bool, 2> carried{};  // by the shards of the model, of a trunk alone
+    const auto kind = [this](std::size_t file) { return is_trunk_shard(files_[file].path.filename().string()) ? 1U : 0U; };
     for (std::size_t file = 0; file < by_offset.size(); ++file) {
       const auto header = read_header(files_[file].path);
       if (!header) return add(header.error());
       const auto checksums = checksums_in(*header);
       for (std::size_t i = 0; i < checksums.size(); ++i) by_offset[file][header->tensors[i].tensor.offset] = checksums[i];
-      without += checksums.empty();
+      carried[kind(file)] |= !checksums.empty();
     }
-    if (without == by_offset.size()) return;
     for (std::size_t file = 0; file < by_offset.size(); ++file) {
-      if (!by_offset[file].empty()) continue;
+      if (!by_offset[file].empty() || !carried[kind(file)]) continue;
       add(Error{.code = ErrorCode::corrupt,
                 .message = "this shard carries no checksums though others of the container do",
                 .file = files_[file].path.string()});

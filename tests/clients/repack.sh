@@ -120,6 +120,24 @@ flipped() { # a byte in the middle of a shard's last tensors
   expect 0 "clean" "$k3" verify "$container" --full
 }
 
+# kept_for_later MODEL: a trunk without its experts; and one that --cache keeps, the second time too, and mapped.
+kept_for_later() {
+  local how
+  answers "$1" "$work/rounded" --bits 8 || fail "$1 at --bits 8"
+  expect 0 "complete" "$k3" repack "$1" "$work/trunk" --trunk-only
+  answers "$work/trunk" "$work/kept" --dirs "$1" || fail "$1: a trunk alone"
+  cmp -s "$work/rounded.logits" "$work/kept.logits" && cmp -s "$work/rounded.ids" "$work/kept.ids" || fail "$1: a trunk alone answers otherwise"
+  for how in "" "" "--mmap"; do
+    # shellcheck disable=SC2086 # none or one
+    XDG_CACHE_HOME="$work/cache" answers "$1" "$work/kept" --bits 8 --cache user $how || fail "$1 with --cache $how"
+    cmp -s "$work/rounded.logits" "$work/kept.logits" && cmp -s "$work/rounded.ids" "$work/kept.ids" || fail "$1: --cache $how changes the answer"
+  done
+  [[ "$(ls "$work/cache/k3" | wc -l)" -eq 1 ]] || fail "one folder of kept weights expected: $(ls "$work/cache/k3")"
+  expect 2 "neither" "$k3" generate "$1" --ids 1 --cache somewhere
+  expect 1 "keeping the rounded weights failed" "$k3" generate "$1" --ids 1 --bits 8 --cache /dev/null/x
+  echo "ok      $1: weights kept by --cache give the same answers"
+}
+
 for model in "${models[@]}"; do
   expect 0 "complete" "$k3" repack "$model" "$work/int8" --verify-full
   expect 0 "held against their checksums" "$k3" verify "$work/int8" --full
@@ -142,6 +160,8 @@ for model in "${models[@]}"; do
   expect 0 "complete" "$k3" repack "$model" "$work/apart"
   [[ "$(digest "$work/apart")" == "$(digest "$work/int8")" ]] || fail "$model: shards made apart differ"
   expect 0 "trunk" "$k3" doctor "$work/int8" --seconds 0.1
+
+  kept_for_later "$model"
 
   killed "$model" "$work/int8" "$work/killed"
   full "$model" "$work/int8" "$work/full"
