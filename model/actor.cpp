@@ -13,7 +13,7 @@
 #include <new>
 #include <thread>
 
-#include "model/actor_job.hpp"
+#include "model/actor_batch.hpp"
 #include "model/actor_seams.hpp"
 
 namespace k3 {
@@ -22,12 +22,6 @@ namespace {
 
 namespace asio = boost::asio;
 using asio::awaitable;
-
-Error from_exception(const std::exception& e) {
-  if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr)
-    return fail(ErrorCode::out_of_memory, "there is not enough memory for this request");
-  return fail(ErrorCode::internal, std::string("unexpected exception: ") + e.what());
-}
 
 Error context_exceeded(std::size_t limit, std::size_t prompt) {
   Error error = fail(ErrorCode::invalid_argument, "this model's maximum context length is " + std::to_string(limit) +
@@ -61,7 +55,6 @@ class ModelActor final : public Actor {
   void thread_main();
   awaitable<void> serve();
   awaitable<void> serve_with(experts::ExpertStream& experts);
-  awaitable<void> run_entry(const JobSurroundings& around, const MailboxEntry& entry);
   Result<std::unique_ptr<experts::ExpertStream>> open_experts();
   // Posted, not called: the timer belongs to the model thread. A job that arrives between pop() and the wait is not lost, because
   // the posted cancel can only run once the wait has begun.
@@ -96,7 +89,7 @@ void ModelActor::thread_main() {
       std::rethrow_exception(thrown);
     } catch (const std::exception& e) {
       spdlog::error("the model thread ends: {}", e.what());
-      report_start(from_exception(e));
+      report_start(fail(ErrorCode::internal, std::string("unexpected exception: ") + e.what()));
     }
   });
   for (;;) {
@@ -139,31 +132,20 @@ awaitable<void> ModelActor::serve_with(experts::ExpertStream& experts) {
   WorkMeter work(forward, experts, mailbox_);
   const JobSurroundings around{*model_, forward, sequences, work, seams_.clock, seams_.on_point};
   report_start(Result<void>());
-  while (!mailbox_.closed()) {
-    const std::optional<MailboxEntry> entry = mailbox_.pop();
-    if (entry) {
-      co_await run_entry(around, *entry);
-      mailbox_.done();
+  Batch batch(around, mailbox_, model_->parallel);
+  while (!mailbox_.closed() || !batch.empty()) {
+    while (!batch.full()) {
+      std::optional<MailboxEntry> entry = mailbox_.pop();
+      if (!entry) break;
+      batch.add(std::move(*entry));
+    }
+    if (!batch.empty()) {
+      co_await batch.step();
       continue;
     }
     boost::system::error_code cancelled;
     auto token = asio::redirect_error(asio::use_awaitable, cancelled);
     co_await idle_.async_wait(token);
-  }
-}
-
-awaitable<void> ModelActor::run_entry(const JobSurroundings& around, const MailboxEntry& entry) {
-  std::optional<JobRun> run;
-  try {
-    run.emplace(around, entry);
-    co_await run->run();
-  } catch (const std::exception& e) {
-    spdlog::error("a job failed with an exception: {}", e.what());
-    if (run) {
-      run->abandon(from_exception(e));
-    } else {
-      entry.ticket->push(Failed{from_exception(e)});
-    }
   }
 }
 

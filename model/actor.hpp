@@ -28,8 +28,9 @@ struct ModelOptions {
   std::string isa;                                       // empty or "auto": the best this machine has
   std::size_t max_context = 0;                           // 0: the model's own limit
   std::size_t chunk = 0;                                 // prompt rows per step, at most; 0: what memory allows
-  std::size_t queue_capacity = 16;
-  std::size_t layers = 0;  // 0: all
+  std::size_t queue_capacity = 16;                       // jobs that wait
+  std::size_t parallel = 2;                              // jobs that run together, if memory has room for their states
+  std::size_t layers = 0;                                // 0: all
   WeightBits bits;
   bool exact = false;  // float32 activations in products: slow, to compare with
   LatentFormat latents = LatentFormat::float32;

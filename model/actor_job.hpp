@@ -1,7 +1,7 @@
-// One job on the model thread: interprets the generation machine's actions and tells the ticket what happens.
+// One job on the model thread, step by step: what it wants computed next, and what became of it. Interprets the generation
+// machine's actions and tells the ticket what happens.
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <functional>
 #include <vector>
@@ -27,39 +27,47 @@ struct JobSurroundings {
 
 class JobRun {
  public:
-  JobRun(const JobSurroundings& surroundings, const MailboxEntry& entry);
+  // Takes a sequence, which is its own until it goes.
+  JobRun(const JobSurroundings& surroundings, MailboxEntry entry);
+  JobRun(const JobRun&) = delete;
+  JobRun& operator=(const JobRun&) = delete;
 
-  // Runs to the end; the ticket has its Finished or Failed when this returns.
-  boost::asio::awaitable<void> run();
-  // For when run() threw: ends the ticket, unless it has its end.
+  const std::shared_ptr<Ticket>& ticket() const { return entry_.ticket; }
+  bool ended() const { return ended_; }  // the ticket has its Finished or Failed
+  bool prefilling() const { return machine_.state() == generation::GenerationMachine::State::prefill; }
+
+  // Its turn has come. Ends a job that is wanted no more.
+  void begin();
+  // What it wants computed next, at most `most` rows (at least 1) of a prompt: appended to `rows`. Returns how many; only of the
+  // prompt's last one and of a token are logits wanted. The same again until stepped() or abandon().
+  std::size_t next_rows(std::size_t most, std::vector<Row>& rows) const;
+  // Those `count` rows are computed: commits them and goes on. `logits` [vocabulary], where they were wanted.
+  void stepped(std::size_t count, std::span<const float> logits);
+  // Ends it, unless it has ended.
   void abandon(Error error);
 
  private:
   using Machine = generation::GenerationMachine;
-  boost::asio::awaitable<Machine::Action> run_chunk(Machine::RunChunk chunk);
-  boost::asio::awaitable<Machine::Action> run_token(Machine::RunToken token);
-  boost::asio::awaitable<Result<std::span<const float>>> run_rows(std::span<const std::int32_t> ids, bool wants_logits);
+  std::span<const std::int32_t> next_ids(std::size_t most) const;
   Machine::Action draw(std::span<const float> logits);
-  Machine::Action failed(const Error& error);
   bool go_on();
   DriveUse used() const { return around_.work.drive() - before_; }
   void report_prefill(bool always);
-  void end(const Machine::Action& action);
+  void act(Machine::Action action);
+  void finish(FinishReason reason);
 
   const JobSurroundings& around_;
-  const Job& job_;
-  Ticket& ticket_;
+  const MailboxEntry entry_;
   const std::stop_token stop_;
-  const std::chrono::steady_clock::time_point submitted_, started_;
+  const std::chrono::steady_clock::time_point started_;
   std::chrono::steady_clock::time_point reported_, first_token_;
-  Sequence& sequence_;
+  const LiveSequences::Taken sequence_;
   const std::size_t cached_;
   const DriveUse before_;  // by all jobs
   DriveUse prefill_;
   Machine machine_;
+  Machine::Action action_ = Machine::Finish{};  // RunPrompt or RunToken, from begin() until it has ended
   generation::Sampler sampler_;
-  std::vector<Row> rows_;
-  StepHooks hooks_;
   bool ended_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "model/actor_mailbox.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace k3 {
@@ -44,7 +45,7 @@ std::optional<MailboxEntry> Mailbox::pop() {
     if (!entries_.empty()) {
       next = std::move(entries_.front());
       entries_.pop_front();
-      running_ = next->ticket;
+      running_.push_back(next->ticket);
     }
     announce();
   }
@@ -52,9 +53,9 @@ std::optional<MailboxEntry> Mailbox::pop() {
   return next;
 }
 
-void Mailbox::done() {
+void Mailbox::done(const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
-  running_.reset();
+  std::erase_if(running_, [&ticket](const std::shared_ptr<Ticket>& running) { return running.get() == &ticket; });
 }
 
 void Mailbox::report(const WorkDone& work) {
@@ -67,7 +68,7 @@ void Mailbox::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    if (running_) running_->cancel();
+    for (const std::shared_ptr<Ticket>& ticket : running_) ticket->cancel();
     for (MailboxEntry& entry : entries_) waiting.push_back(std::move(entry));
     entries_.clear();
   }
@@ -81,7 +82,7 @@ bool Mailbox::closed() const {
 
 ModelStatus Mailbox::status() const {
   const std::lock_guard lock(mutex_);
-  return {running_ ? 1U : 0U, entries_.size(), work_};
+  return {running_.size(), entries_.size(), work_};
 }
 
 void Mailbox::take_withdrawn(Entries& out) {

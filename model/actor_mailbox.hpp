@@ -28,13 +28,13 @@ class Mailbox {
 
   // Any thread. Withdrawn jobs make room first. Errors: overloaded when full or closed.
   Result<void> push(MailboxEntry entry);
-  // Model thread. The oldest job that is still wanted becomes the running one; withdrawn ones before it end as cancelled, unrun.
+  // Model thread. The oldest job that is still wanted becomes a running one; withdrawn ones before it end as cancelled, unrun.
   std::optional<MailboxEntry> pop();
-  // Model thread: the running job has ended.
-  void done();
+  // Model thread: this running job has ended.
+  void done(const Ticket& ticket);
   // Model thread: what status() tells of the work from now on.
   void report(const WorkDone& work);
-  // Any thread, once: cancels the running job, fails the waiting ones, takes no more.
+  // Any thread, once: cancels the running jobs, fails the waiting ones, takes no more.
   void close();
 
   bool closed() const;
@@ -48,7 +48,7 @@ class Mailbox {
   const std::size_t capacity_;
   mutable std::mutex mutex_;
   std::deque<MailboxEntry> entries_;
-  std::shared_ptr<Ticket> running_;
+  std::vector<std::shared_ptr<Ticket>> running_;
   bool closed_ = false;
   WorkDone work_;
 };

@@ -1,24 +1,36 @@
 #include "model/actor_sequences.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace k3 {
 
-Sequence& LiveSequences::take(std::span<const std::int32_t> prompt) {
-  auto best = sequences_.end();
-  for (auto it = sequences_.begin(); it != sequences_.end(); ++it) {
-    const auto ids = (*it)->ids();
-    if (ids.size() >= prompt.size() || !std::equal(ids.begin(), ids.end(), prompt.begin())) continue;
-    if (best == sequences_.end() || ids.size() > (*best)->committed()) best = it;
+LiveSequences::Taken LiveSequences::take(std::span<const std::int32_t> prompt) {
+  auto best = live_.end();
+  for (auto it = live_.begin(); it != live_.end(); ++it) {
+    const auto ids = it->sequence->ids();
+    if (it->taken || ids.size() >= prompt.size() || !std::equal(ids.begin(), ids.end(), prompt.begin())) continue;
+    if (best == live_.end() || ids.size() > best->sequence->committed()) best = it;
   }
-  if (best != sequences_.end()) {
-    std::rotate(sequences_.begin(), best, best + 1);
-    return *sequences_.front();
+  if (best != live_.end()) {
+    std::rotate(live_.begin(), best, best + 1);
+  } else {
+    // The old one goes before the new one comes: together they might not fit.
+    if (live_.size() >= capacity_) {
+      const auto oldest = std::find_if(live_.rbegin(), live_.rend(), [](const Live& live) { return !live.taken; });
+      assert(oldest != live_.rend());
+      live_.erase(std::next(oldest).base());
+    }
+    live_.insert(live_.begin(), {std::make_unique<Sequence>(config_, latents_), false});
   }
-  // The old one goes before the new one comes: together they might not fit.
-  if (sequences_.size() >= capacity_) sequences_.pop_back();
-  sequences_.insert(sequences_.begin(), std::make_unique<Sequence>(config_, latents_));
-  return *sequences_.front();
+  live_.front().taken = true;
+  return Taken(live_.front().sequence.get(), GiveBack{this});
+}
+
+void LiveSequences::give_back(const Sequence* sequence) {
+  const auto own = std::find_if(live_.begin(), live_.end(), [&](const Live& live) { return live.sequence.get() == sequence; });
+  assert(own != live_.end() && own->taken);
+  own->taken = false;
 }
 
 }  // namespace k3

@@ -16,14 +16,24 @@ class LiveSequences {
 
   // The sequence with the most committed tokens among those `prompt` starts with, or a fresh one in the place of the least recently
   // used. The prompt must be longer than what is committed: logits come from computing a token, and recurrent state cannot step
-  // back one. Valid until the next call.
-  Sequence& take(std::span<const std::int32_t> prompt);
+  // back one. It is nobody else's while `Taken` lives. At most `capacity` may be taken.
+  struct GiveBack {
+    LiveSequences* owner = nullptr;
+    void operator()(Sequence* sequence) const { owner->give_back(sequence); }
+  };
+  using Taken = std::unique_ptr<Sequence, GiveBack>;
+  Taken take(std::span<const std::int32_t> prompt);
 
  private:
+  void give_back(const Sequence* sequence);
   const checkpoint::Config& config_;
   const LatentFormat latents_;
   const std::size_t capacity_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;  // most recently used first
+  struct Live {
+    std::unique_ptr<Sequence> sequence;
+    bool taken = false;
+  };
+  std::vector<Live> live_;  // most recently used first
 };
 
 }  // namespace k3

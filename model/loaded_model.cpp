@@ -56,6 +56,7 @@ Error bad_option(std::string message, std::string expected, std::string got) {
 }
 
 Result<void> check(const ModelOptions& options) {
+  if (options.parallel == 0) return bad_option("conversations at once", "at least 1", "0");
   if (options.queue_capacity == 0) return bad_option("queue capacity", "at least 1", "0");
   if (!(options.expert_top_p > 0 && options.expert_top_p <= 1)) {
     return bad_option("expert top-p", "more than 0, at most 1", fmt::format("{}", options.expert_top_p));
@@ -205,6 +206,7 @@ Result<MemoryPlan> plan_memory_of(const ModelOptions& options, const checkpoint:
   if (options.expert_gb >= 0) request.expert_budget = static_cast<std::uint64_t>(options.expert_gb * 1e9);
   request.context = options.max_context == 0 ? config.max_positions : options.max_context;
   request.chunk = options.chunk;
+  request.sequences = std::max(request.sequences, options.parallel);
   request.latents = options.latents;
   request.mapped = options.mmap;
   return plan_memory(config, request);
@@ -239,6 +241,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   model->kernels = *kernels;
   model->pool = std::make_unique<ComputePool>(threads);
   model->chunk = plan->chunk;
+  model->parallel = std::min(options.parallel, plan->live_sequences);
+  if (model->parallel < options.parallel)
+    spdlog::warn("memory has room for {} of {} conversations at once", model->parallel, options.parallel);
   model->exact = options.exact;
   model->latents = options.latents;
   model->expert_top_p = options.expert_top_p;

@@ -24,6 +24,7 @@ struct LoadedModel {
   experts::StreamOptions stream;  // with that budget
   std::size_t chunk = 0;          // prompt rows per step, at most
   checkpoint::TrunkPrecision precision;
+  std::size_t parallel = 1;  // jobs that run together, at most; as many sequences are planned for
   bool exact = false;
   LatentFormat latents = LatentFormat::float32;
   float expert_top_p = 1.0F;

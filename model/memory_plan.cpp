@@ -41,7 +41,8 @@ std::vector<Ease> eases(const checkpoint::Config& config, const MemoryRequest& r
   std::uint64_t experts = std::max(r.expert_bytes, std::min(r.experts_per_token, r.experts) * r.expert_bytes);
   std::uint64_t window = std::max(least_window, comfortable_window);
   std::size_t chunk = usual_chunk(config, r);
-  std::vector<Ease> out{{most_live_sequences, chunk, window, experts}, {1, chunk, window, experts}};
+  std::vector<Ease> out;
+  for (std::size_t sequences = r.sequences; sequences > 0; --sequences) out.push_back({sequences, chunk, window, experts});
   while (chunk > least_chunk || window > least_window) {
     chunk = std::max(std::min(chunk, least_chunk), chunk / 2);
     window = std::max(least_window, window / 2);

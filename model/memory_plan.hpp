@@ -13,6 +13,9 @@
 
 namespace k3 {
 
+// Conversations kept alive, if there is room: enough for one and a side request (a title, a check) between its turns.
+inline constexpr std::size_t usual_live_sequences = 2;
+
 struct MemoryRequest {
   std::uint64_t budget = 0;  // of the process; 0: unlimited
   std::uint64_t taken = 0;   // that it holds already
@@ -22,6 +25,7 @@ struct MemoryRequest {
   std::optional<std::uint64_t> expert_budget;                          // --expert-gb
   bool mapped = false;                                                 // the trunk: what has no room is the system's to read again
   std::size_t context = 0, chunk = 0;  // tokens of a conversation; rows of a step, at most (0: see most_chunk)
+  std::size_t sequences = usual_live_sequences;
   LatentFormat latents = LatentFormat::float32;
 };
 
@@ -41,9 +45,6 @@ struct MemoryPlan {
 // A prompt's rows share what is read for them, and 512 rows already ask for nearly all experts: so twice the rows are twice the
 // speed, as long as memory for their activations (1.4 MB a row at the released size) is no more than a tenth of the whole.
 inline constexpr std::size_t most_chunk = 4096;
-
-// Conversations kept alive, if there is room: enough for one and a side request (a title, a check) between its turns.
-inline constexpr std::size_t most_live_sequences = 2;
 
 // States of `sequences` conversations at `context` tokens, activations of `chunk` rows, and a fixed rest.
 std::uint64_t working_memory(const checkpoint::Config& config, std::size_t context, std::size_t chunk, LatentFormat latents,

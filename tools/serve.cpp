@@ -25,7 +25,7 @@ struct Flags {
   std::uint16_t port = 8080;
   std::string api_key_file, id;
   std::vector<std::string> allowed_hosts;
-  std::size_t queue = 16;
+  std::size_t queue = 16, parallel = 2;
   double ping_s = 10, drain_s = 30;
 };
 
@@ -62,6 +62,7 @@ int serve(const Flags& flags) {
   if (model_flags.has_error()) return report(model_flags.error());
   if (!flags.id.empty()) model_flags->id = flags.id;
   model_flags->queue_capacity = flags.queue;
+  model_flags->parallel = flags.parallel;
   show_load_progress(*model_flags);
 
   server::ServerOptions options;
@@ -111,6 +112,13 @@ void add_serve(CLI::App& app, Chosen& chosen) {
   command->add_option("--allowed-host", flags->allowed_hosts, "a further name clients may call this server by; repeatable")
       ->group(group);
   command->add_option("--id", flags->id, "the model's name for clients; default: its directory's")->group(group);
+  command
+      ->add_option(
+          "--parallel", flags->parallel,
+          "conversations that run together and share what is read for them; fewer where memory has no room for their states")
+      ->check(whole_number(1, 64))
+      ->capture_default_str()
+      ->group(group);
   command->add_option("--queue", flags->queue, "requests that may wait; more are answered 429")
       ->check(whole_number(1, 1024))
       ->capture_default_str()

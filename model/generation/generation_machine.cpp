@@ -7,7 +7,7 @@ namespace k3::generation {
 
 GenerationMachine::GenerationMachine(GenerationPlan plan) : plan_(std::move(plan)), prefilled_(plan_.cached_tokens) {
   assert(plan_.cached_tokens < plan_.prompt_tokens && "at least one prompt token must be computed, for its logits");
-  assert(plan_.chunk >= 1 && plan_.max_tokens >= 1);
+  assert(plan_.max_tokens >= 1);
 }
 
 GenerationMachine::Action GenerationMachine::step(const Event& event) {
@@ -18,27 +18,21 @@ GenerationMachine::Action GenerationMachine::step(const Event& event) {
   }
   if (state_ == State::queued && std::holds_alternative<Begin>(event)) {
     state_ = State::prefill;
-    return next_chunk();
+    return run_prompt();
   }
-  const bool whole_prompt = prefilled_ + running_ == plan_.prompt_tokens;
-  if (state_ == State::prefill && std::holds_alternative<ChunkDone>(event) && !whole_prompt) {
-    prefilled_ += running_;
-    return next_chunk();
+  const auto* rows = std::get_if<Prefilled>(&event);
+  if (state_ == State::prefill && rows != nullptr && rows->count > 0 && rows->count < plan_.prompt_tokens - prefilled_) {
+    prefilled_ += rows->count;
+    return run_prompt();
   }
   if (const auto* token = std::get_if<Sampled>(&event)) {
-    if (state_ == State::decode || (state_ == State::prefill && whole_prompt)) return sampled(token->id);
+    if (state_ == State::decode || state_ == State::prefill) return sampled(token->id);
   }
   return stop_with(State::failed, fail(ErrorCode::internal, "the generation got an event that its state cannot meet"));
 }
 
-GenerationMachine::Action GenerationMachine::next_chunk() {
-  running_ = std::min(plan_.chunk, plan_.prompt_tokens - prefilled_);
-  return RunChunk{prefilled_, running_, prefilled_ + running_ == plan_.prompt_tokens};
-}
-
 GenerationMachine::Action GenerationMachine::sampled(std::int32_t id) {
   prefilled_ = plan_.prompt_tokens;
-  running_ = 0;
   state_ = State::decode;
   ++output_tokens_;
   // A stop token at the very limit counts as a stop: the model had finished.

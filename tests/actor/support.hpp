@@ -42,6 +42,7 @@ inline ModelOptions tiny_options() {
   options.directory = K3_TEST_DATA "/tiny/model";
   options.threads = 2;
   options.chunk = 16;
+  options.parallel = 1;  // one after the other: what runs beside what is the tests' own to say
   options.expert_gb = 0.001;
   options.direct = false;
   options.exact = true;  // the golden ids come from float64

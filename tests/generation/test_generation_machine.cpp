@@ -9,11 +9,11 @@ using k3::generation::GenerationPlan;
 
 namespace {
 
-GenerationPlan plan() { return {.prompt_tokens = 10, .cached_tokens = 3, .chunk = 3, .max_tokens = 3, .stop_ids = {99}}; }
+GenerationPlan plan() { return {.prompt_tokens = 10, .cached_tokens = 3, .max_tokens = 3, .stop_ids = {99}}; }
 
 std::string show(const Machine::Action& action) {
-  if (const auto* a = std::get_if<Machine::RunChunk>(&action)) {
-    return "chunk " + std::to_string(a->first) + "+" + std::to_string(a->count) + (a->wants_logits ? " logits" : "");
+  if (const auto* a = std::get_if<Machine::RunPrompt>(&action)) {
+    return "prompt " + std::to_string(a->first) + "+" + std::to_string(a->count);
   }
   if (const auto* a = std::get_if<Machine::RunToken>(&action)) return "token " + std::to_string(a->id);
   if (const auto* a = std::get_if<Machine::Finish>(&action))
@@ -29,8 +29,8 @@ struct Step {
 
 const std::vector<Step>& whole_run() {
   static const std::vector<Step> steps = {
-      {Machine::Begin{}, "chunk 3+3"},  {Machine::ChunkDone{}, "chunk 6+3"}, {Machine::ChunkDone{}, "chunk 9+1 logits"},
-      {Machine::Sampled{5}, "token 5"}, {Machine::Sampled{6}, "token 6"},    {Machine::Sampled{7}, "finish length"},
+      {Machine::Begin{}, "prompt 3+7"}, {Machine::Prefilled{3}, "prompt 6+4"}, {Machine::Prefilled{3}, "prompt 9+1"},
+      {Machine::Sampled{5}, "token 5"}, {Machine::Sampled{6}, "token 6"},      {Machine::Sampled{7}, "finish length"},
   };
   return steps;
 }
@@ -75,19 +75,20 @@ TEST_CASE("a stop id ends the answer, at the limit too") {
   CHECK(show(machine.step(Machine::Sampled{99})) == "finish stop");
   GenerationPlan one = plan();
   one.max_tokens = 1;
-  one.chunk = 100;
   Machine last(one);
-  CHECK(show(last.step(Machine::Begin{})) == "chunk 3+7 logits");
+  CHECK(show(last.step(Machine::Begin{})) == "prompt 3+7");
   CHECK(show(last.step(Machine::Sampled{99})) == "finish stop");
 }
 
 TEST_CASE("an event the state cannot meet fails the generation") {
   const std::vector<std::vector<Machine::Event>> impossible = {
-      {Machine::ChunkDone{}},
+      {Machine::Prefilled{1}},
       {Machine::Sampled{1}},
       {Machine::Begin{}, Machine::Begin{}},
-      {Machine::Begin{}, Machine::Sampled{1}},                                              // logits were not asked for yet
-      {Machine::Begin{}, Machine::ChunkDone{}, Machine::ChunkDone{}, Machine::ChunkDone{}}  // the last chunk ends with a token
+      {Machine::Begin{}, Machine::Prefilled{0}},
+      {Machine::Begin{}, Machine::Prefilled{8}},
+      {Machine::Begin{}, Machine::Prefilled{3}, Machine::Prefilled{4}},  // the last rows end with a token
+      {Machine::Begin{}, Machine::Sampled{1}, Machine::Prefilled{1}},
   };
   for (const auto& events : impossible) {
     Machine machine(plan());
