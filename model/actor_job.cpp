@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/generation/logprobs.hpp"
+
 namespace k3 {
 
 using boost::asio::awaitable;
@@ -102,7 +104,9 @@ JobRun::Machine::Action JobRun::draw(std::span<const float> logits) {
   sampler_.accept(*id);
   around_.work.decoded();
   around_.work.post();  // before the event: who has the token finds it counted
-  ticket_.push(Token{*id, used()});
+  Token token{*id, used()};
+  if (job_.logprobs) token.logprobs = generation::token_logprobs(logits, *id, *job_.logprobs, *around_.model.kernels);
+  ticket_.push(std::move(token));
   return machine_.step(Machine::Sampled{*id});
 }
 
