@@ -26,8 +26,8 @@ void write_bytes(Writer& writer, std::string_view bytes) {
   writer.end_array();
 }
 
-// JSON has no infinity; this is the number OpenAI shows for what cannot be.
-double finite(float logprob) { return std::max(static_cast<double>(logprob), -9999.0); }
+// JSON has no infinity; this is the number OpenAI shows for what cannot be. Nor should a certainty be -0.
+double finite(float logprob) { return std::max(static_cast<double>(logprob), -9999.0) + 0.0; }
 
 void write_top(Writer& writer, const text::Tokenizer& tokenizer, const TokenLogprobs& logprobs) {
   writer.key("top_logprobs").begin_array();

@@ -30,7 +30,7 @@ json::Value event(const std::string& chunk) {
 
 void check_whole(const std::string& body) {
   const auto answer = json::parse(body).value();
-  CHECK(answer.find("choices")->items[0].find("text")->text == "AAAA");
+  CHECK(answer.find("choices")->items[0].find("text")->text == "bbbb");
 }
 
 }  // namespace
