@@ -130,8 +130,11 @@ void SharedRun::trim() {
 
 void SharedRun::mark_laggards() {
   const std::size_t end = base_ + log_.size();
-  const std::size_t most = app_.options.limits.ticket_events;
-  const auto lags = [&](const Listener* listener) { return listener->caught_up && end - listener->at > most; };
+  const Limits& limits = app_.options.limits;
+  // Who has joined begins as far behind as a log may be long.
+  const auto lags = [&](const Listener* listener) {
+    return end - listener->at > (listener->caught_up ? limits.ticket_events : limits.replay_events);
+  };
   for (Listener* listener : std::vector<Listener*>(listeners_)) {
     if (!lags(listener)) continue;
     listener->lagging = true;

@@ -50,8 +50,10 @@ TEST_CASE("the most probable tokens come in their order, equal ones by id") {
   const auto logits = scrambled(5000);
   std::vector<std::int32_t> order(logits.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)]; });
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) {
+    const float left = logits[static_cast<std::size_t>(a)], right = logits[static_cast<std::size_t>(b)];
+    return left != right ? left > right : a < b;
+  });
   const auto got = token_logprobs(logits, order[2], 20, table);
   REQUIRE(got->top.size() == 20);
   for (std::size_t i = 0; i < 20; ++i) CHECK(got->top[i].first == order[i]);
