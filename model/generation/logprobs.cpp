@@ -33,8 +33,11 @@ std::shared_ptr<const TokenLogprobs> token_logprobs(std::span<const float> logit
   // Shifted by the highest, so that no power overflows and the sum is at least 1; summed in double, in one order.
   double sum = 0;
   for (const float logit : logits) sum += static_cast<double>(kernels.exp(logit - highest));
-  const double shift = static_cast<double>(highest) + std::log(sum);
-  const auto logprob = [shift](float logit) { return static_cast<float>(static_cast<double>(logit) - shift); };
+  const double log_sum = std::log(sum);
+  // In this order: added to a huge logit, the logarithm would be lost.
+  const auto logprob = [=](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - static_cast<double>(highest) - log_sum);
+  };
   auto result = std::make_shared<TokenLogprobs>();
   result->own = logprob(logits[static_cast<std::size_t>(id)]);
   result->top = best(logits, std::min<std::size_t>(count, logits.size()));
