@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/generation/logprobs.hpp"
+
 namespace k3 {
 
 namespace {
@@ -74,7 +76,10 @@ JobRun::Machine::Action JobRun::draw(std::span<const float> logits) {
   sampler_.accept(*id);
   around_.work.decoded();
   around_.work.post();  // before the event: who has the token finds it counted
-  entry_.ticket->push(Token{*id, used()});
+  Token token{*id, used()};
+  const Job& job = entry_.job;
+  if (job.logprobs) token.logprobs = generation::token_logprobs(logits, *id, *job.logprobs, *around_.model.kernels);
+  entry_.ticket->push(std::move(token));
   return machine_.step(Machine::Sampled{*id});
 }
 

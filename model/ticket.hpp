@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Job {
   generation::Sampling sampling;
   std::size_t max_tokens = 0;          // of output; 0: up to the context limit
   std::vector<std::int32_t> stop_ids;  // generation ends after one of these; it is reported as the last Token
+  std::optional<unsigned> logprobs{};  // with each Token its probability, and so many of the most probable ones
 };
 
 // Prefill ends with the first token.
@@ -38,9 +40,15 @@ struct Queued {
 struct Prefill {
   std::size_t done = 0, total = 0, cached = 0;
 };
+// Natural logarithms of probabilities as the model gave them, before temperature, penalties and everything else of the sampler.
+struct TokenLogprobs {
+  float own = 0;
+  std::vector<std::pair<std::int32_t, float>> top;  // the most probable first; equal ones by id
+};
 struct Token {
   std::int32_t id = 0;
-  DriveUse used{};  // by the job so far: whoever ends it early has its numbers
+  DriveUse used{};                                  // by the job so far: whoever ends it early has its numbers
+  std::shared_ptr<const TokenLogprobs> logprobs{};  // where the job asked for them
 };
 enum class FinishReason { stop, length };
 struct Finished {

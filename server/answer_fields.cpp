@@ -78,6 +78,12 @@ void read_stream(Fields& fields, const BodyContext& context, AnswerPlan& plan) {
     plan.include_usage = nested.boolean("include_usage", false);
     fields.adopt(nested);
   }
+  plan.ping_style = context.options.ping_style;
+  if (const std::string wish = fields.string("sse_ping_style", {}); !wish.empty()) {
+    const auto style = ping_style(wish);
+    if (!style) fields.refuse("sse_ping_style", "sse_ping_style must be comment, delta or off");
+    plan.ping_style = style.value_or(plan.ping_style);
+  }
   plan.ping_interval = context.options.ping_interval;
   if (fields.find("sse_ping_interval") != nullptr) {
     // In seconds; zero and below turn pings off.
@@ -89,12 +95,68 @@ void read_stream(Fields& fields, const BodyContext& context, AnswerPlan& plan) {
 // A wish that cannot be met is refused rather than forgotten.
 void refuse_unserved(Fields& fields) {
   if (fields.integer("n", 1, kInt64Max).value_or(1) != 1) fields.refuse("n", "only n = 1 is served", "unsupported_value");
-  for (const std::string_view name : {"logprobs", "top_logprobs"}) {
-    const json::Value* value = fields.find(name);
-    const bool off = value == nullptr || (value->is_bool() && !value->boolean) ||
-                     (value->is_number() && name == "top_logprobs" && value->text == "0");
-    if (!off) fields.refuse(name, std::string(name) + " is not served", "unsupported_value");
+}
+
+// Chats say whether, and beside it how many rivals; text completions say how many.
+void read_logprobs(Fields& fields, const Limits& limits, AnswerPlan& plan) {
+  const auto most = static_cast<std::int64_t>(limits.top_logprobs);
+  const json::Value* value = fields.find("logprobs");
+  const bool off = value == nullptr || (value->is_bool() && !value->boolean);
+  std::optional<std::int64_t> count;
+  if (!plan.chat) {
+    if (!off) count = fields.integer("logprobs", 0, most);
+    if (fields.find("top_logprobs") != nullptr)
+      fields.refuse("top_logprobs", "top_logprobs is for chats: here logprobs is a number");
+  } else {
+    const bool wanted = fields.boolean("logprobs", false);
+    count = fields.integer("top_logprobs", 0, most);
+    if (!wanted && count.value_or(0) > 0) fields.refuse("top_logprobs", "top_logprobs needs logprobs to be true");
+    count = wanted ? std::optional(count.value_or(0)) : std::nullopt;
   }
+  plan.answer.logprobs = count.has_value();
+  if (count) plan.job.logprobs = static_cast<unsigned>(*count);
+}
+
+constexpr std::string_view kRead[] = {"model",
+                                      "n",
+                                      "temperature",
+                                      "top_p",
+                                      "top_k",
+                                      "min_p",
+                                      "repetition_penalty",
+                                      "repeat_penalty",
+                                      "presence_penalty",
+                                      "frequency_penalty",
+                                      "seed",
+                                      "logit_bias",
+                                      "stop",
+                                      "stream",
+                                      "stream_options",
+                                      "return_progress",
+                                      "sse_ping_style",
+                                      "sse_ping_interval",
+                                      "logprobs",
+                                      "top_logprobs",
+                                      "max_tokens",
+                                      "max_completion_tokens"};
+constexpr std::string_view kReadOfChats[] = {
+    "messages",         "tools",    "tool_choice",         "parallel_tool_calls", "response_format",
+    "reasoning_effort", "thinking", "chat_template_kwargs"};
+constexpr std::string_view kReadOfTexts[] = {"prompt", "special", "echo", "suffix", "best_of"};
+
+template <class Names>
+bool among(const Names& names, std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// Fields without a meaning here are no error, since clients send many, but nobody should have to guess whether one had an effect.
+std::vector<std::string> ignored_fields(const Fields& fields, bool chat) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : fields.members()) {
+    const bool read = among(kRead, name) || (chat ? among(kReadOfChats, name) : among(kReadOfTexts, name));
+    if (!read && !value.is_null() && !among(names, name)) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -107,6 +169,8 @@ void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& 
   read_logit_bias(fields, context, plan.job.sampling);
   read_stops(fields, context.options.limits, plan.answer.stops);
   read_stream(fields, context, plan);
+  read_logprobs(fields, context.options.limits, plan);
+  plan.ignored = ignored_fields(fields, plan.chat);
   const auto older = fields.integer("max_tokens", 1, kInt64Max);
   const auto newer = fields.integer("max_completion_tokens", 1, kInt64Max);
   if (const auto wanted = newer ? newer : older) plan.max_tokens = static_cast<std::size_t>(*wanted);
@@ -116,6 +180,7 @@ void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& 
 
 std::optional<ApiError> fit_context(AnswerPlan& plan, const ModelInfo& info) {
   const std::size_t prompt = plan.job.prompt.size();
+  plan.prompt_tokens = prompt;
   if (prompt >= info.context_limit) {
     const std::string what = plan.chat ? "messages" : "prompt";
     // Agents look for this wording to know that they must shorten the conversation.

@@ -16,7 +16,10 @@
 
 namespace k3::server {
 
+using Clock = std::chrono::steady_clock;
+
 class ClientWait;
+class RunBoard;
 class Workshop;
 
 struct App {
@@ -33,10 +36,12 @@ struct App {
   std::size_t body_bytes = 0;             // promised to bodies being read
   std::set<ClientWait*> waits{};          // answers under way
   std::function<void()> on_wait_ended{};  // a drain waits for it
-  double answer_seconds = 0;              // of recent answers, smoothed; what a full queue tells a client to wait
+  std::shared_ptr<RunBoard> runs{};       // the model's jobs; never null once the server exists
   std::shared_ptr<Workshop> workshop{};   // last user of the options and the tokenizer: never null once the server exists
   Metrics metrics{};
   std::mt19937_64 random{std::random_device{}()};
+
+  Clock::time_point now() const { return options.clock ? options.clock() : Clock::now(); }
 
   std::string random_hex(std::size_t digits) {
     std::string text;

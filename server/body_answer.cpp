@@ -1,6 +1,9 @@
 #include "server/body_answer.hpp"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
+
+#include <boost/uuid/detail/sha1.hpp>
 
 #include "server/workshop.hpp"
 
@@ -12,6 +15,8 @@ struct Task {
   Prepare prepare;
   std::string body;
   BodyContext context;
+  RunIdentity identity;
+  std::string who{};  // of the identity, what is not in the body
   Prepared result{};
 };
 
@@ -25,11 +30,38 @@ BodyContext context_of(App& app, const ClientWait& wait) {
 
 bool is_large(const Task& task) { return task.body.size() > task.context.options.limits.inline_body_bytes; }
 
+// Of two requests that are the same, the same. Those who can make two others collide only join a run of their own.
+std::string digest(std::string_view who, std::string_view body) {
+  boost::uuids::detail::sha1 hash;
+  hash.process_bytes(who.data(), who.size());
+  hash.process_bytes(body.data(), body.size());
+  boost::uuids::detail::sha1::digest_type words;
+  hash.get_digest(words);
+  std::string text;
+  for (const auto word : words) text += fmt::format("{:08x}", word);
+  return text;
+}
+
+// What tells one client's request from another's, as far as it is not in the body; empty for those that will not be sent again. The
+// lengths keep one field from being taken for a part of the next.
+std::string who_asks(const Request& request) {
+  if (!request.sdk && request.idempotency_key.empty()) return {};
+  std::string who;
+  for (const std::string& part : {request.authorization, request.api_key, request.idempotency_key, request.path})
+    who += fmt::format("{}:{}", part.size(), part);
+  return who;
+}
+
+RunIdentity identity_of(const Request& request) {
+  return {.digest = {}, .resend = request.resent || !request.idempotency_key.empty(), .sdk = request.sdk};
+}
+
 // Never throws: on the worker there is nobody to catch.
 void work(Task& task) noexcept {
   const auto& hook = task.context.options.before_large_body;
   try {
     if (hook && is_large(task)) hook(task.context.stop);
+    if (!task.who.empty()) task.identity.digest = digest(task.who, task.body);
     task.result = task.prepare(task.body, task.context);
   } catch (const std::exception& error) {
     spdlog::error("a body of {} bytes could not be worked through: {}", task.body.size(), error.what());
@@ -70,7 +102,8 @@ asio::awaitable<std::optional<Prepared>> prepare_in_workshop(App& app, ClientWai
 
 asio::awaitable<void> answer_body(Exchange& exchange, App& app, Prepare prepare) {
   ClientWait wait(app, exchange);
-  const auto task = std::make_shared<Task>(Task{prepare, exchange.take_body(), context_of(app, wait)});
+  const auto task = std::make_shared<Task>(
+      Task{prepare, exchange.take_body(), context_of(app, wait), identity_of(exchange.request()), who_asks(exchange.request())});
   std::optional<Prepared> prepared;
   if (is_large(*task)) {
     prepared = co_await prepare_in_workshop(app, wait, task);
@@ -85,7 +118,8 @@ asio::awaitable<void> answer_body(Exchange& exchange, App& app, Prepare prepare)
     co_await exchange.respond(*response);
   } else {
     AnswerPlan plan = std::move(std::get<AnswerPlan>(*prepared));
-    co_await run_answer(exchange, app, wait, std::move(plan));
+    RunIdentity identity = std::move(task->identity);
+    co_await run_answer(exchange, app, wait, std::move(plan), std::move(identity));
   }
 }
 

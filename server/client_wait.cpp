@@ -39,7 +39,8 @@ std::function<void()> ClientWait::waker() const {
 
 asio::awaitable<void> ClientWait::sleep(Clock::time_point until) {
   if (stopped()) co_return;
-  waker_->timer.expires_at(std::min(until, Clock::now() + kRecheck));
+  const auto now = app_.now();
+  waker_->timer.expires_after(until < now + kRecheck ? until - now : Clock::duration(kRecheck));
   const auto waited = co_await waker_->timer.async_wait(kAsTuple);
   static_cast<void>(waited);
   if (!gone_ && exchange_.connection().hung_up()) leave();
@@ -54,6 +55,8 @@ void ClientWait::abort() {
   aborted_ = true;
   stop();
 }
+
+void ClientWait::look() { waker_->timer.cancel(); }
 
 void ClientWait::stop() {
   stop_.request_stop();

@@ -11,8 +11,6 @@
 
 namespace k3::server {
 
-using Clock = std::chrono::steady_clock;
-
 class ClientWait {
  public:
   // Starts watching the client; a drain waits until this is destroyed. Both outlive the wait.
@@ -30,6 +28,7 @@ class ClientWait {
   // The server is going down: nothing is waited for any longer.
   bool aborted() const { return aborted_; }
   void abort();
+  void look();  // ends the next sleep()
   bool stopped() const { return gone_ || aborted_; }
   // Requested when stopped() turns true, for whoever works for this client.
   std::stop_token stop_token() const { return stop_.get_token(); }

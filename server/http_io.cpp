@@ -86,6 +86,10 @@ std::string error_json(const ApiError& error) {
   writer.key("code");
   string_or_null(writer, error.code);
   for (const auto& [name, number] : error.details) writer.key(name).integer(number);
+  // In the middle of a stream there is no header any more that could say it.
+  for (const auto& [name, value] : error.headers) {
+    if (name == "x-should-retry") writer.key("should_retry").boolean(value == "true");
+  }
   writer.end_object().end_object();
   return text;
 }
@@ -127,6 +131,11 @@ asio::awaitable<bool> Exchange::open_stream(const Response& response) {
   if (!request_.http11) request_.keep_alive = false;
   const std::string bytes = head(response, request_.http11 ? "Transfer-Encoding: chunked\r\n" : "");
   const bool written = co_await connection_.write(bytes);
+  co_return written;
+}
+
+asio::awaitable<bool> Exchange::interim() {
+  const bool written = co_await connection_.write("HTTP/1.1 102 Processing\r\n\r\n");
   co_return written;
 }
 

@@ -18,6 +18,9 @@ struct Request {
   std::string method, path;  // path without query, percent-decoded; "*" for OPTIONS *
   std::string host;          // of the Host field or the absolute URI, with port if given
   std::string origin, authorization, api_key;
+  std::string keepalive, idempotency_key;  // X-Keepalive, Idempotency-Key
+  bool sdk = false;                        // has an X-Stainless field: an SDK that sends again when it loses patience
+  bool resent = false;                     // X-Stainless-Retry-Count is 1 or more
   std::string body;
   bool http11 = true;
   bool keep_alive = true;
@@ -56,6 +59,7 @@ class Exchange {
   // Exactly one of these two answers a request. `response` must outlive the call.
   asio::awaitable<void> respond(const Response& response);
   asio::awaitable<bool> open_stream(const Response& head);
+  asio::awaitable<bool> interim();  // 102 Processing, before either of them; HTTP/1.0 has none
 
   asio::awaitable<bool> chunk(std::string_view data);  // one HTTP chunk in one write
   asio::awaitable<bool> end_stream();

@@ -10,17 +10,14 @@ constexpr unsigned kEventsPerTurn = 32;
 
 }  // namespace
 
-JobRun::JobRun(App& app, ClientWait& wait)
-    : app_(app),
-      wait_(wait),
-      ticket_(std::make_shared<Ticket>(app.options.limits.ticket_events)),
-      withdraw_(wait.stop_token(), [ticket = ticket_] { ticket->cancel(); }) {
-  ticket_->on_event(wait_.waker());
+JobRun::JobRun(App& app, ClientWait& wait, std::shared_ptr<SharedRun> run)
+    : app_(app), wait_(wait), run_(std::move(run)), listener_{.wake = wait.waker()} {
+  run_->attach(listener_);
+  withdraw_.emplace(wait.stop_token(),
+                    [this] { leave(wait_.client_gone() ? SharedRun::Leaving::gone : SharedRun::Leaving::stopped); });
 }
 
-JobRun::~JobRun() { ticket_->cancel(); }
-
-Result<void> JobRun::submit(Job job) { return app_.model->submit(std::move(job), ticket_); }
+JobRun::~JobRun() { leave(served_ ? SharedRun::Leaving::served : SharedRun::Leaving::gone); }
 
 asio::awaitable<std::optional<Event>> JobRun::next(Clock::time_point until) {
   if (++taken_ % kEventsPerTurn == 0) co_await asio::post(*app_.io, kAsTuple);
@@ -30,9 +27,9 @@ asio::awaitable<std::optional<Event>> JobRun::next(Clock::time_point until) {
       Event failed = Failed{fail(ErrorCode::cancelled, "the server is shutting down")};
       co_return failed;
     }
-    std::optional<Event> event = ticket_->pop();
+    std::optional<Event> event = run_->next(listener_);
     if (event) co_return event;
-    if (Clock::now() >= until) co_return std::nullopt;
+    if (app_.now() >= until) co_return std::nullopt;
     co_await wait_.sleep(until);
   }
 }

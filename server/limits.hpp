@@ -17,11 +17,13 @@ struct Limits {
   std::size_t stop_bytes = 1024;
   std::size_t tools = 128;
   std::size_t logit_bias = 1024;
+  std::size_t top_logprobs = 20;
   // --- one connection: deadlines are cumulative, so that a slow drip does not renew them ---
   std::chrono::milliseconds header_deadline{10'000};
   std::chrono::milliseconds body_deadline{60'000};
   std::chrono::milliseconds idle{75'000};         // between two requests of a kept connection
   std::chrono::milliseconds write_stall{60'000};  // without the peer taking a byte
+  std::chrono::milliseconds keepalive{10'000};    // between two signs of life of an answer that is not streamed
   std::chrono::milliseconds linger{1'000};        // how long a refused peer may go on sending before the socket is closed
   // --- the process ---
   std::size_t bodies_bytes = 512 * 1024 * 1024;    // of all bodies being read at the same time
@@ -30,6 +32,10 @@ struct Limits {
   std::size_t connections = 512;
   std::size_t connections_per_address = 64;
   std::size_t ticket_events = 4096;  // events a stream may lag behind the model before it is dropped
+  // Of a run that a re-sent request may join: beyond it the run goes on, but is joined no more. Some 200 bytes each, more with
+  // top_logprobs.
+  std::size_t replay_events = 65'536;
+  std::chrono::milliseconds rejoin_grace{5'000};  // a run whose client, an SDK, has left waits so long for it to ask again
 };
 
 constexpr bool consistent(const Limits& l) {
@@ -40,7 +46,7 @@ constexpr bool consistent(const Limits& l) {
          l.idle.count() > 60'000 && l.header_deadline < l.idle && l.body_deadline >= l.header_deadline &&
          l.connections_per_address <= l.connections && l.bodies_bytes >= l.body_bytes &&
          // The largest body must be admissible to an empty workshop.
-         l.workshop_bytes >= l.body_bytes && l.ticket_events >= 64;
+         l.workshop_bytes >= l.body_bytes && l.ticket_events >= 64 && l.replay_events >= l.ticket_events;
 }
 static_assert(consistent(Limits{}));
 // The slowest admissible upload of the largest body: 32 MiB in 60 s is 0.56 MB/s, which a loopback or LAN client always reaches.

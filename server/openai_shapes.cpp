@@ -1,6 +1,7 @@
 #include "server/openai_shapes.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/text/json.hpp"
 
@@ -128,6 +129,17 @@ void write_message(Writer& writer, const text::ParsedMessage& message) {
   writer.end_object();
 }
 
+void write_logprobs(Writer& writer, const AnswerHead& head, Spoken tokens, std::size_t& offset) {
+  writer.key("logprobs");
+  if (head.tokenizer == nullptr) {
+    writer.null();
+  } else if (head.chat) {
+    write_chat_logprobs(writer, *head.tokenizer, tokens);
+  } else {
+    write_text_logprobs(writer, *head.tokenizer, tokens, offset);
+  }
+}
+
 void write_model(Writer& writer, const ModelInfo& info, std::int64_t created) {
   writer.begin_object().key("id").string(info.id).key("object").string("model").key("created").integer(created);
   writer.key("owned_by").string("k3");
@@ -150,6 +162,15 @@ std::string role_chunk(const AnswerHead& head) {
   return text;
 }
 
+std::string empty_chunk(const AnswerHead& head) {
+  std::string text;
+  Writer writer(text);
+  write_head(writer, head, true);
+  empty_choice(writer, head, {});
+  writer.end_object();
+  return text;
+}
+
 std::optional<std::string> delta_chunk(const AnswerHead& head, const text::Delta& delta) {
   if (std::holds_alternative<text::ToolCallEnd>(delta)) return std::nullopt;
   const auto* content = std::get_if<text::ContentDelta>(&delta);
@@ -168,17 +189,40 @@ std::optional<std::string> delta_chunk(const AnswerHead& head, const text::Delta
   return text;
 }
 
-std::string progress_chunk(const AnswerHead& head, const Prefill& prefill, std::int64_t milliseconds) {
+std::string content_chunk(const AnswerHead& head, std::string_view content, Spoken tokens, std::size_t& offset) {
   std::string text;
   Writer writer(text);
   write_head(writer, head, true);
-  empty_choice(writer, head, {});
+  begin_choice(writer);
+  if (head.chat) {
+    writer.key("delta").begin_object().key("content").string(content).end_object();
+  } else {
+    writer.key("text").string(content);
+  }
+  write_logprobs(writer, head, tokens, offset);
+  end_choice(writer, {});
+  writer.end_object();
+  return text;
+}
+
+std::string progress_chunk(const AnswerHead& head, const ProgressReport& report) {
+  const Prefill& prefill = report.prefill;
+  std::string text;
+  Writer writer(text);
+  write_head(writer, head, true);
+  writer.key("choices").begin_array().end_array();
   writer.key("prompt_progress").begin_object();
   writer.key("total").integer(static_cast<std::int64_t>(prefill.total));
   writer.key("cache").integer(static_cast<std::int64_t>(prefill.cached));
   writer.key("processed").integer(static_cast<std::int64_t>(prefill.done));
-  writer.key("time_ms").integer(milliseconds);
-  writer.end_object().end_object();
+  writer.key("time_ms").integer(report.milliseconds);
+  writer.end_object();
+  if (report.position) {
+    writer.key("queue").begin_object().key("position").integer(static_cast<std::int64_t>(*report.position));
+    if (report.turn_in_s) writer.key("turn_in_ms").integer(std::llround(*report.turn_in_s * 1000));
+    writer.end_object();
+  }
+  writer.end_object();
   return text;
 }
 
@@ -202,7 +246,8 @@ std::string usage_chunk(const AnswerHead& head, const Usage& usage) {
   return text;
 }
 
-std::string whole_answer(const AnswerHead& head, const text::ParsedMessage& message, std::string_view reason, const Usage& usage) {
+std::string whole_answer(const AnswerHead& head, const text::ParsedMessage& message, Spoken tokens, std::string_view reason,
+                         const Usage& usage) {
   std::string text;
   Writer writer(text);
   write_head(writer, head, false);
@@ -212,7 +257,8 @@ std::string whole_answer(const AnswerHead& head, const text::ParsedMessage& mess
   } else {
     writer.key("text").string(message.content);
   }
-  writer.key("logprobs").null();
+  std::size_t offset = 0;
+  write_logprobs(writer, head, tokens, offset);
   end_choice(writer, reason);
   write_usage(writer, usage);
   write_timings(writer, usage);

@@ -15,6 +15,7 @@ class Fields {
   explicit Fields(const json::Value& object, std::string prefix = {}) : object_(object), prefix_(std::move(prefix)) {}
 
   const json::Value* find(std::string_view name) const;  // nullptr for absent and for null
+  const std::vector<json::Member>& members() const { return object_.members; }
   std::string path(std::string_view name) const { return prefix_ + std::string(name); }
 
   bool boolean(std::string_view name, bool otherwise);

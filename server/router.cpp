@@ -64,8 +64,10 @@ std::optional<ApiError> admit(const Request& request, const App& app) {
   }
   if (!route->needs_model) return std::nullopt;
   if (app.draining) {
-    return ApiError{
-        .status = 503, .message = "the server is shutting down", .code = "shutting_down", .headers = {{"Retry-After", "10"}}};
+    return ApiError{.status = 503,
+                    .message = "the server is shutting down",
+                    .code = "shutting_down",
+                    .headers = {{"Retry-After", "10"}, {"x-should-retry", "false"}}};
   }
   if (!app.model) {
     return ApiError{

@@ -12,6 +12,7 @@
 
 #include "server/app.hpp"
 #include "server/client_wait.hpp"
+#include "server/run_board.hpp"
 #include "server/workshop.hpp"
 
 namespace k3::server {
@@ -25,7 +26,7 @@ constexpr std::chrono::milliseconds kLastWords{1000};
 Error io_error(std::string what, const error_code& error) { return fail(ErrorCode::io, std::move(what) + ": " + error.message()); }
 
 bool is_ignored(int signal) {
-  struct sigaction action{};
+  struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
@@ -40,6 +41,7 @@ struct Server::State {
         signals(*io),
         app{.options = std::move(options), .access = std::move(access), .io = io, .model = nullptr} {
     app.workshop = std::make_shared<Workshop>(*io, app.options.limits);
+    app.runs = std::make_shared<RunBoard>(app);
   }
 
   std::shared_ptr<asio::io_context> io;
@@ -126,6 +128,7 @@ asio::awaitable<void> Server::State::accept_all() {
 
 void Server::State::begin_drain(std::chrono::milliseconds deadline) {
   app.draining = true;
+  app.runs->expect_nobody();
   drain_timer.expires_after(deadline);
   drain_timer.async_wait([this](const error_code& error) {
     // Without connections the drain is over; a timer that had expired by then could not be cancelled any more.
@@ -214,6 +217,13 @@ void Server::set_model(std::shared_ptr<Model> model, std::shared_ptr<const text:
 
 void Server::drain(std::chrono::milliseconds deadline) {
   asio::post(*state_->io, [this, deadline] { state_->begin_drain(deadline); });
+}
+
+void Server::look_at_clock() {
+  asio::post(*state_->io, [this] {
+    for (ClientWait* wait : state_->app.waits) wait->look();
+    state_->app.runs->look_at_clock();
+  });
 }
 
 void Server::wait() {

@@ -16,8 +16,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/generation/sampling.hpp"
@@ -28,6 +30,16 @@
 
 namespace k3::server {
 
+// What keeps a silent stream alive. `comment` is ignored by every client that keeps to the standard; `delta`, an event whose delta
+// is empty, is for clients that stumble over comments, or whose watchdog does not count them.
+enum class PingStyle : std::uint8_t { comment, delta, off };
+std::optional<PingStyle> ping_style(std::string_view name);
+
+// What keeps an answer alive that is not streamed: `pad` sends the 200 early and a space now and then, `interim` (by its name
+// "102") repeats 102 Processing, which leaves the status open but does not pass every proxy.
+enum class Keepalive : std::uint8_t { pad, interim, off };
+std::optional<Keepalive> keepalive(std::string_view name);
+
 struct ServerOptions {
   std::string host = "127.0.0.1";  // a numeric address, or "localhost"
   std::uint16_t port = 8080;       // 0: a free one, see Server::port()
@@ -36,13 +48,18 @@ struct ServerOptions {
   // Further names (without port) that a Host header may carry; loopback names always may. On a non-loopback bind, where a key
   // guards the server, any Host is taken unless this list is non-empty.
   std::vector<std::string> allowed_hosts;
-  std::chrono::milliseconds ping_interval{10'000};   // comments that keep a silent stream alive; 0: off
+  PingStyle ping_style = PingStyle::comment;
+  std::chrono::milliseconds ping_interval{10'000};  // how long a stream may be silent; 0: as long as it likes
+  Keepalive keepalive = Keepalive::pad;
+  std::chrono::milliseconds hold{20'000};            // the status of an answer that is not streamed may still change for so long
   std::chrono::milliseconds drain_deadline{30'000};  // running answers may finish within it
   // For what a request does not say itself. The seed is of no use here: each request draws one.
   generation::Sampling sampling{};
   text::ThinkingDefault thinking{};
   bool log_requests = true;  // a line per request, without bodies, to spdlog's default logger
   Limits limits{};
+  // A seam for tests: the time that pings, pads and graces go by. Empty: the steady clock.
+  std::function<std::chrono::steady_clock::time_point()> clock{};
   // A seam for tests: called by the worker before it goes through a large body, with a token that says that nobody waits any more.
   std::function<void(const std::stop_token&)> before_large_body{};
 };
@@ -66,6 +83,8 @@ class Server {
   // New requests get 503 with Retry-After; running ones may finish until the deadline, then they are cancelled. Returns at once;
   // any thread, any number of times (a later call may shorten the deadline).
   void drain(std::chrono::milliseconds deadline);
+  // For tests with a clock of their own: whoever waits for a time looks at it again. Any thread.
+  void look_at_clock();
   // Until the server has ended, after drain().
   void wait();
 

@@ -148,6 +148,16 @@ bool decode_path(std::string_view target, std::string& path) {
 
 std::string text_of(beast::string_view view) { return std::string(view.data(), view.size()); }
 
+// How long the client will wait, and whether it has waited for the same before.
+void describe_patience(const Parser::value_type& head, Request& request) {
+  request.keepalive = text_of(head["x-keepalive"]);
+  request.idempotency_key = text_of(head["idempotency-key"]);
+  const auto retries = head["x-stainless-retry-count"];
+  request.resent = retries.find_first_of("123456789") != beast::string_view::npos;
+  request.sdk = std::any_of(head.begin(), head.end(),
+                            [](const auto& field) { return beast::iequals(field.name_string().substr(0, 12), "x-stainless-"); });
+}
+
 // From the parsed head to a Request, or what is wrong with it that Beast takes for right.
 std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Request& request) {
   const auto& head = parser.get();
@@ -163,6 +173,7 @@ std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Req
   request.authorization = text_of(head[http::field::authorization]);
   request.api_key = text_of(head["x-api-key"]);
   request.host = text_of(head[http::field::host]);
+  describe_patience(head, request);
   std::string target = text_of(head.target());
   if (target.starts_with("http://")) {
     // The absolute form; its authority overrides the Host field (RFC 9112 3.2.2).

@@ -6,23 +6,23 @@ asio::awaitable<bool> SseStream::open(Headers headers) {
   Response head{.content_type = "text/event-stream", .headers = std::move(headers)};
   head.headers.emplace_back("Cache-Control", "no-cache, no-transform");
   head.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold the whole stream back
-  if (!co_await exchange_.open_stream(head)) co_return false;
-  // Some clients and proxies count the time to the first byte of the body, not of the head.
-  const bool written = co_await ping();
+  const bool written = co_await exchange_.open_stream(head);
   co_return written;
 }
 
 asio::awaitable<bool> SseStream::data(std::string_view json) {
   std::string event = "data: ";
   event.append(json).append("\n\n");
-  last_write_ = Clock::now();
+  last_write_ = app_.now();
   const bool written = co_await exchange_.chunk(event);
   co_return written;
 }
 
-asio::awaitable<bool> SseStream::ping() {
-  last_write_ = Clock::now();
-  const bool written = co_await exchange_.chunk(": ping\n\n");
+asio::awaitable<bool> SseStream::comment(std::string_view text) {
+  std::string line = ": ";
+  line.append(text).append("\n\n");
+  last_write_ = app_.now();
+  const bool written = co_await exchange_.chunk(line);
   co_return written;
 }
 
@@ -32,8 +32,6 @@ asio::awaitable<bool> SseStream::done() {
   co_return written;
 }
 
-Clock::time_point SseStream::ping_due() const {
-  return interval_.count() > 0 ? last_write_ + interval_ : Clock::now() + std::chrono::hours(1);
-}
+Clock::time_point SseStream::ping_due() const { return interval_.count() > 0 ? last_write_ + interval_ : Clock::time_point::max(); }
 
 }  // namespace k3::server

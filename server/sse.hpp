@@ -9,20 +9,23 @@ namespace k3::server {
 class SseStream {
  public:
   // `interval`: how long the stream may be silent; zero: as long as it likes. The exchange outlives the stream.
-  SseStream(Exchange& exchange, std::chrono::milliseconds interval) : exchange_(exchange), interval_(interval) {}
+  // The times are those of `app`, which outlives it too.
+  SseStream(Exchange& exchange, const App& app, std::chrono::milliseconds interval)
+      : exchange_(exchange), app_(app), interval_(interval), last_write_(app.now()) {}
 
   // All return false once the client is gone.
-  asio::awaitable<bool> open(Headers headers);  // head and first comment
+  asio::awaitable<bool> open(Headers headers);  // the head alone
   asio::awaitable<bool> data(std::string_view json);
-  asio::awaitable<bool> ping();  // a comment: every client ignores it, unlike an event without content
+  asio::awaitable<bool> comment(std::string_view text);  // one line, which clients ignore
   asio::awaitable<bool> done();
 
   Clock::time_point ping_due() const;
 
  private:
   Exchange& exchange_;
+  const App& app_;
   std::chrono::milliseconds interval_;
-  Clock::time_point last_write_ = Clock::now();
+  Clock::time_point last_write_;
 };
 
 }  // namespace k3::server

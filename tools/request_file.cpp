@@ -80,7 +80,7 @@ std::vector<std::string> warnings_about(const json::Value& body, const text::Cha
       // read with the messages
       "messages", "tools", "tool_choice", "response_format", "reasoning_effort", "thinking", "chat_template_kwargs",
       // of the transport, or chosen by MODEL
-      "model", "stream", "stream_options", "return_progress", "sse_ping_interval"};
+      "model", "stream", "stream_options", "return_progress", "sse_ping_interval", "sse_ping_style"};
   std::vector<std::string> warnings;
   for (const json::Member& member : body.members) {
     if (member.value.is_null() || std::find(std::begin(known), std::end(known), member.key) != std::end(known)) continue;

@@ -26,7 +26,8 @@ struct Flags {
   std::string api_key_file, id;
   std::vector<std::string> allowed_hosts;
   std::size_t queue = 16, parallel = 2;
-  double ping_s = 10, drain_s = 30;
+  double ping_s = 10, hold_s = 20, drain_s = 30;
+  std::string ping_style = "comment", keepalive = "pad";
 };
 
 // Finite: a NaN is in every range, as it compares false with both ends.
@@ -71,6 +72,9 @@ int serve(const Flags& flags) {
   options.api_key_file = flags.api_key_file;
   options.allowed_hosts = flags.allowed_hosts;
   options.ping_interval = milliseconds(flags.ping_s);
+  options.ping_style = server::ping_style(flags.ping_style).value_or(options.ping_style);
+  options.hold = milliseconds(flags.hold_s);
+  options.keepalive = server::keepalive(flags.keepalive).value_or(options.keepalive);
   options.drain_deadline = milliseconds(flags.drain_s);
   options.sampling = sampling(flags.sampling);
   options.thinking = thinking(flags.think);
@@ -91,6 +95,34 @@ int serve(const Flags& flags) {
   (*server)->set_model(std::shared_ptr<Model>(std::move(actor).value()),
                        std::make_shared<const text::Tokenizer>(std::move(tokenizer).value()));
   return server::run_until_signal(**server);
+}
+
+// Answers take minutes to hours, and most clients, and all proxies, take silence for death.
+void add_liveness_flags(CLI::App& command, Flags& flags) {
+  constexpr const char* group = "Server";
+  command.add_option("--ping-seconds,--ping", flags.ping_s, "seconds between signs of life on a silent stream; 0: none")
+      ->check(seconds_up_to(3600))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--ping-style", flags.ping_style,
+                  "what they are: comment (as the standard has it), delta (an event with an empty delta, for clients that stumble "
+                  "over comments or do not count them), off")
+      ->check(CLI::IsMember({"comment", "delta", "off"}))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option(
+          "--nonstream-keepalive", flags.keepalive,
+          "what keeps an answer alive that is not streamed: pad (an early 200, then a space every 10 s; a failure after that "
+          "cuts the body off), 102 (repeats 102 Processing, which some proxies drop), off")
+      ->check(CLI::IsMember({"pad", "102", "off"}))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--nonstream-hold", flags.hold_s, "seconds before that begins; until then a failure has its own status")
+      ->check(seconds_up_to(3600))
+      ->capture_default_str()
+      ->group(group);
 }
 
 }  // namespace
@@ -123,10 +155,7 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       ->check(whole_number(1, 1024))
       ->capture_default_str()
       ->group(group);
-  command->add_option("--ping", flags->ping_s, "seconds between signs of life on a silent stream; 0: none")
-      ->check(seconds_up_to(3600))
-      ->capture_default_str()
-      ->group(group);
+  add_liveness_flags(*command, *flags);
   command->add_option("--drain", flags->drain_s, "seconds that running answers may take after SIGTERM")
       ->check(seconds_up_to(86400))
       ->capture_default_str()
@@ -138,6 +167,8 @@ void add_serve(CLI::App& app, Chosen& chosen) {
   command->footer(
       "Prints `listening on http://HOST:PORT` when the port is taken; /health answers 503 until the model is loaded.\n"
       "SIGTERM, Ctrl-C and a terminal that closes let running answers finish (--drain), a second one ends at once.\n"
+      "A request may choose for itself: sse_ping_style and sse_ping_interval in its body, X-Keepalive: pad, 102 or off in its "
+      "head.\n"
       "--think and the sampling flags hold for requests that do not say; what a request says wins.\n"
       "Examples:\n"
       "  k3 serve bundled\n"

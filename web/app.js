@@ -139,7 +139,12 @@ function requestBody() {
 
 function take(chunk, view, progress) {
   const read = chunk.prompt_progress;
-  if (read) progress.phase(`reading, ${read.processed} of ${read.total} tokens`);
+  if (chunk.queue) {
+    const { position, turn_in_ms: wait } = chunk.queue;
+    progress.phase(`waiting, ${position} before this one${wait > 0 ? `, about ${clock(wait)}` : ''}`);
+  } else if (read) {
+    progress.phase(`reading, ${read.processed} of ${read.total} tokens`);
+  }
   const choice = chunk.choices[0];
   if (!choice) return null;
   const { reasoning_content: thought, content } = choice.delta;

@@ -8,19 +8,22 @@ using text::Delta;
 
 struct Answer::State {
   State(const text::Tokenizer& t, AnswerOptions o)
-      : tokenizer(t), plain(o.plain), parser(t, o.thinking, o.first_call_index), matcher(o.stops) {}
+      : tokenizer(t), plain(o.plain), logprobs(o.logprobs), parser(t, o.thinking, o.first_call_index), matcher(o.stops), tokens(t) {}
 
   void take(std::vector<Delta> deltas, std::vector<Delta>& out);
   void take_content(std::string_view text, std::vector<Delta>& out);
   void flush_held(std::vector<Delta>& out);
   void emit(std::string text, std::vector<Delta>& out);
+  void note_content();
 
   const text::Tokenizer& tokenizer;
-  const bool plain;
+  const bool plain, logprobs;
   text::ChannelParser parser;
   text::Utf8Stream utf8;  // of plain mode; else the parser has its own
   StopMatcher matcher;
+  SpokenTokens tokens;
   std::string content;          // what has been let out
+  std::size_t calls_begun = 0;
   std::size_t calls_ended = 0;  // before a stop string, if one matched
   std::size_t output_tokens = 0, reasoning_tokens = 0;
   bool finished = false;
@@ -31,6 +34,7 @@ struct Answer::State {
 void Answer::State::emit(std::string text, std::vector<Delta>& out) {
   if (text.empty()) return;
   content += text;
+  if (logprobs) tokens.shown(text.size());
   out.emplace_back(text::ContentDelta{std::move(text)});
 }
 
@@ -47,6 +51,7 @@ void Answer::State::take(std::vector<Delta> deltas, std::vector<Delta>& out) {
     }
     // Another channel speaks: the response's text is over, so what looked like the start of a stop string was not one.
     flush_held(out);
+    if (std::holds_alternative<text::ToolCallBegin>(delta)) ++calls_begun;
     if (std::holds_alternative<text::ToolCallEnd>(delta)) ++calls_ended;
     out.push_back(std::move(delta));
   }
@@ -55,17 +60,28 @@ void Answer::State::take(std::vector<Delta> deltas, std::vector<Delta>& out) {
 Answer::Answer(const text::Tokenizer& tokenizer, AnswerOptions options)
     : state_(std::make_shared<State>(tokenizer, std::move(options))) {}
 
-std::vector<Delta> Answer::push(text::TokenId id) {
+// Which ids the parser has just made part of the answer.
+void Answer::State::note_content() {
+  for (const std::size_t at : parser.content_ids()) tokens.said(at);
+  tokens.forget_before(parser.first_undecided());
+}
+
+std::vector<Delta> Answer::push(text::TokenId id, std::shared_ptr<const TokenLogprobs> logprobs) {
   State& s = *state_;
   std::vector<Delta> out;
   if (s.finished || s.matcher.matched()) return out;
-  ++s.output_tokens;
+  const std::size_t at = s.output_tokens++;
+  if (s.logprobs) s.tokens.arrived(id, std::move(logprobs));
   if (s.plain) {
-    if (!s.tokenizer.is_reserved(id)) s.take_content(s.utf8.push(s.tokenizer.bytes(id)), out);
+    if (s.tokenizer.is_reserved(id)) return out;
+    if (s.logprobs) s.tokens.said(at);
+    s.take_content(s.utf8.push(s.tokenizer.bytes(id)), out);
     return out;
   }
   if (s.parser.in_reasoning()) ++s.reasoning_tokens;
-  s.take(s.parser.push(id), out);
+  auto deltas = s.parser.push(id);
+  if (s.logprobs) s.note_content();
+  s.take(std::move(deltas), out);
   return out;
 }
 
@@ -80,7 +96,9 @@ std::vector<Delta> Answer::finish(FinishReason reason) {
       const std::string tail = s.utf8.finish();
       if (reason == FinishReason::stop) s.take_content(tail, out);
     } else {
-      s.take(s.parser.finish(), out);
+      auto deltas = s.parser.finish();
+      if (s.logprobs) s.note_content();
+      s.take(std::move(deltas), out);
     }
     if (!s.matcher.matched()) s.flush_held(out);
   }
@@ -92,7 +110,9 @@ std::vector<Delta> Answer::finish(FinishReason reason) {
     if (s.matcher.matched() && s.message.tool_calls.size() > s.calls_ended) s.message.tool_calls.resize(s.calls_ended);
   }
   s.message.content = s.content;
-  if (!s.message.tool_calls.empty()) {
+  // In the middle of a call: whoever saw it begin must not take it, nor those before it, for all that was meant.
+  const bool cut_call = reason == FinishReason::length && !s.matcher.matched() && s.calls_begun > s.calls_ended;
+  if (!s.message.tool_calls.empty() && !cut_call) {
     s.finish_reason = "tool_calls";
   } else {
     s.finish_reason = s.matcher.matched() || reason == FinishReason::stop ? "stop" : "length";
@@ -100,6 +120,7 @@ std::vector<Delta> Answer::finish(FinishReason reason) {
   return out;
 }
 
+std::vector<SpokenToken> Answer::spoken() { return state_->finished ? state_->tokens.take_last() : state_->tokens.take(); }
 bool Answer::stopped() const { return state_->matcher.matched(); }
 std::string_view Answer::finish_reason() const { return state_->finish_reason; }
 const text::ParsedMessage& Answer::message() const { return state_->message; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/text/channel_parser.hpp"
+#include "model/generation/spoken_tokens.hpp"
 #include "model/ticket.hpp"
 
 #include <string>
@@ -16,6 +17,7 @@ struct AnswerOptions {
   bool thinking = true;             // the prompt opened the think channel
   std::vector<std::string> stops;   // matched in the response channel's text only: a match in thinking would cut the answer off unseen
   std::size_t first_call_index = 0; // tool calls already in the conversation
+  bool logprobs = false;            // the ids come with log-probabilities, which are to be shown with the text
 };
 
 class Answer {
@@ -23,9 +25,13 @@ class Answer {
   Answer(const text::Tokenizer& tokenizer, AnswerOptions options);
 
   // Deltas of one more id. Text that might be the start of a stop string is held back until it is decided.
-  std::vector<text::Delta> push(text::TokenId id);
+  std::vector<text::Delta> push(text::TokenId id, std::shared_ptr<const TokenLogprobs> logprobs = nullptr);
   // The model has ended by itself (`reason` from Finished), or by a stop string (then `reason` is ignored). Flushes.
   std::vector<text::Delta> finish(FinishReason reason);
+
+  // With AnswerOptions::logprobs: the tokens of the content whose text is out since this was last asked. After finish() also the one that
+  // a stop string has cut.
+  std::vector<SpokenToken> spoken();
 
   bool stopped() const;  // a stop string has completed: the text before it is out, the job should be cancelled
   std::string_view finish_reason() const;  // "stop", "length" or "tool_calls"; valid after finish()

@@ -1,5 +1,7 @@
 #include "model/text/channel_parser.hpp"
 
+#include <algorithm>
+
 #include "model/text/channel_state.hpp"
 
 namespace k3::text {
@@ -24,6 +26,7 @@ ChannelParser::State::State(const Tokenizer& tokens, bool thinking, std::size_t 
 }
 
 void ChannelParser::State::push(TokenId id, Deltas& out) {
+  const Piece piece{id, pushed++};
   if (ended || finished) return;
   const ControlTokens& control = tokenizer->control();
   if (id == control.end_of_message || id == control.end_of_sequence) {
@@ -38,9 +41,9 @@ void ChannelParser::State::push(TokenId id, Deltas& out) {
   } else if (tokenizer->is_reserved(id)) {
     return;  // no other control token has a meaning in an answer, and its name is not text
   } else if (header) {
-    header_id(id, out);
+    header_id(piece, out);
   } else {
-    body(id, out);
+    body(piece, out);
   }
 }
 
@@ -53,32 +56,39 @@ void ChannelParser::State::finish(Deltas& out) {
   finished = true;
 }
 
-void ChannelParser::State::body(TokenId id, Deltas& out) {
+void ChannelParser::State::body(Piece piece, Deltas& out) {
   release_held(out);
   const bool in_text = place == Place::think || place == Place::response || place == Place::argument;
-  if (in_text && tag_of(id) != Tag::unknown) {
-    held = id;
+  if (in_text && tag_of(piece.id) != Tag::unknown) {
+    held = piece;
   } else {
-    emit(id, out);
+    emit(piece, out);
   }
 }
 
-void ChannelParser::State::emit(TokenId id, Deltas& out) {
-  const std::string_view bytes = tokenizer->bytes(id);
+void ChannelParser::State::emit(Piece piece, Deltas& out) {
+  const std::string_view bytes = tokenizer->bytes(piece.id);
+  if (place == Place::response) content_at.push_back(piece.at);
   if (place == Place::think || place == Place::response) {
     text(utf8.push(bytes), out);
   } else if (place == Place::argument) {
     if (call) call_json(call->text(bytes), out);
   } else if (stray.size() < max_stray_bytes) {
     stray += bytes;
+    stray_at.push_back(piece.at);
   }
 }
 
 void ChannelParser::State::release_held(Deltas& out) {
   if (!held) return;
-  const TokenId id = *held;
+  const Piece piece = *held;
   held.reset();
-  emit(id, out);
+  emit(piece, out);
+}
+
+void ChannelParser::State::clear_stray() {
+  stray.clear();
+  stray_at.clear();
 }
 
 void ChannelParser::State::text(std::string_view text, Deltas& out) {
@@ -103,17 +113,17 @@ void ChannelParser::State::begin_header(bool closing, Deltas& out) {
   header->closing = closing;
 }
 
-void ChannelParser::State::header_id(TokenId id, Deltas& out) {
+void ChannelParser::State::header_id(Piece piece, Deltas& out) {
   PendingHeader& pending = *header;
   if (pending.ids.empty()) {
-    const Tag tag = tag_of(id);
+    const Tag tag = tag_of(piece.id);
     pending.simple = tag != Tag::unknown && (pending.closing || tag == Tag::think || tag == Tag::response || tag == Tag::tools);
-  } else if (pending.simple && pending.ids.size() == 1 && id == pending.ids.front()) {
+  } else if (pending.simple && pending.ids.size() == 1 && piece.id == pending.ids.front().id) {
     return;  // the tag twice
   }
   if (pending.text.size() < max_header_bytes) {
-    pending.ids.push_back(id);
-    pending.text += tokenizer->bytes(id);
+    pending.ids.push_back(piece);
+    pending.text += tokenizer->bytes(piece.id);
   } else {
     pending.overflown = true;
   }
@@ -140,7 +150,7 @@ void ChannelParser::State::abandon_header(Deltas& out) {
     return;
   }
   ChannelHeader found;
-  found.tag = tag_of(pending.ids.front());
+  found.tag = tag_of(pending.ids.front().id);
   found.well_formed = true;
   apply(found, pending.closing, out);
   for (std::size_t i = 1; i < pending.ids.size() && !ended; ++i) body(pending.ids[i], out);
@@ -150,12 +160,12 @@ void ChannelParser::State::abandon_header(Deltas& out) {
 void ChannelParser::State::stray_separator(Deltas& out) {
   ChannelHeader found;
   if (held) {
-    found.tag = tag_of(*held);
+    found.tag = tag_of(held->id);
     found.well_formed = true;
     held.reset();
   } else {
     found = parse_channel_header(stray);
-    stray.clear();
+    clear_stray();
   }
   if (found.tag == Tag::empty || found.tag == Tag::unknown) return;
   const bool bare = found.well_formed && found.attributes.empty();
@@ -175,12 +185,14 @@ ChannelParser::~ChannelParser() = default;
 
 std::vector<Delta> ChannelParser::push(TokenId id) {
   std::vector<Delta> out;
+  state_->content_at.clear();
   state_->push(id, out);
   return out;
 }
 
 std::vector<Delta> ChannelParser::finish() {
   std::vector<Delta> out;
+  state_->content_at.clear();
   state_->finish(out);
   return out;
 }
@@ -188,5 +200,14 @@ std::vector<Delta> ChannelParser::finish() {
 bool ChannelParser::ended() const { return state_->ended; }
 bool ChannelParser::in_reasoning() const { return state_->place == Place::think; }
 const ParsedMessage& ChannelParser::message() const { return state_->message; }
+std::span<const std::size_t> ChannelParser::content_ids() const { return state_->content_at; }
+
+std::size_t ChannelParser::first_undecided() const {
+  std::size_t first = state_->pushed;
+  if (state_->held) first = std::min(first, state_->held->at);
+  if (state_->header && !state_->header->ids.empty()) first = std::min(first, state_->header->ids.front().at);
+  if (!state_->stray_at.empty()) first = std::min(first, state_->stray_at.front());
+  return first;
+}
 
 }  // namespace k3::text

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -65,6 +66,10 @@ class ChannelParser {
   bool ended() const;  // <|end_of_msg|>, [EOS] or the message closer has been seen
   bool in_reasoning() const;
   const ParsedMessage& message() const;
+  // The ids, counted from 0, whose text became the answer's (not thinking, not a call's) by the last push() or finish(); markers
+  // are never among them. Ids before first_undecided() are not among those of any later one.
+  std::span<const std::size_t> content_ids() const;
+  std::size_t first_undecided() const;
 
  private:
   struct State;

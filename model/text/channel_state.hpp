@@ -12,10 +12,16 @@ namespace k3::text {
 // Where the output stands. Text counts in think, response and argument only.
 enum class Place { none, think, response, tools, call, argument };
 
+// An id of the output and the how manieth it was.
+struct Piece {
+  TokenId id;
+  std::size_t at;
+};
+
 struct PendingHeader {
   bool closing = false;
   bool simple = false;  // the first id spells a tag that takes no attributes here
-  std::vector<TokenId> ids;
+  std::vector<Piece> ids;
   std::string text;
   bool overflown = false;
 };
@@ -33,9 +39,12 @@ struct ChannelParser::State {
   bool ended = false;
   bool finished = false;
   std::optional<PendingHeader> header;
-  std::optional<TokenId> held;  // an id that spells a tag: if <|sep|> follows it was a closer without its <|close|>
-  Utf8Stream utf8;              // of think and response
+  std::optional<Piece> held;  // an id that spells a tag: if <|sep|> follows it was a closer without its <|close|>
+  Utf8Stream utf8;            // of think and response
   std::string stray;
+  std::vector<std::size_t> stray_at;    // the ids whose text `stray` is
+  std::vector<std::size_t> content_at;  // those whose text became the answer's by the last push or finish
+  std::size_t pushed = 0;
   std::optional<CallWriter> call;  // absent while a call without a name is swallowed
   std::size_t calls = 0;
   ParsedMessage message;
@@ -50,14 +59,15 @@ struct ChannelParser::State {
     return found == tag_ids.end() ? Tag::unknown : found->second;
   }
 
-  void body(TokenId id, Deltas& out);
-  void emit(TokenId id, Deltas& out);
+  void body(Piece piece, Deltas& out);
+  void emit(Piece piece, Deltas& out);
   void release_held(Deltas& out);
   void text(std::string_view text, Deltas& out);
   void call_json(std::string json, Deltas& out);
 
   void begin_header(bool closing, Deltas& out);
-  void header_id(TokenId id, Deltas& out);
+  void header_id(Piece piece, Deltas& out);
+  void clear_stray();
   void end_header(Deltas& out);
   void abandon_header(Deltas& out);
   void stray_separator(Deltas& out);

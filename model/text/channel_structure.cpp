@@ -77,7 +77,7 @@ void ChannelParser::State::open_argument(const ChannelHeader& found, Deltas& out
     if (place == Place::think || place == Place::response) move_to(Place::none, out);
     return;
   }
-  stray.clear();
+  clear_stray();
   place = Place::argument;
   if (!call) return;
   if (found.tag == Tag::json) return call->begin_json();
@@ -104,6 +104,7 @@ void ChannelParser::State::close(Tag tag, Deltas& out) {
         Utf8Stream clean;
         std::string answer = clean.push(stray);
         answer += clean.finish();
+        content_at.insert(content_at.end(), stray_at.begin(), stray_at.end());
         move_to(Place::response, out);
         message.has_content = true;
         text(answer, out);
@@ -128,7 +129,7 @@ void ChannelParser::State::close(Tag tag, Deltas& out) {
 
 // Leaves what is open, innermost first.
 void ChannelParser::State::move_to(Place next, Deltas& out) {
-  stray.clear();
+  clear_stray();
   if (next == place) return;
   close_argument(out);
   complete_call(out);
@@ -139,7 +140,7 @@ void ChannelParser::State::move_to(Place next, Deltas& out) {
 void ChannelParser::State::close_argument(Deltas& out) {
   if (place != Place::argument) return;
   place = Place::call;
-  stray.clear();
+  clear_stray();
   if (call) call_json(call->end_argument(), out);
 }
 

@@ -30,6 +30,26 @@ TEST_CASE("greedy continuation of the golden prompt") {
   }
 }
 
+TEST_CASE("log-probabilities come where they are asked for, and change nothing") {
+  const auto actor = start(tiny_options());
+  for (const std::optional<unsigned> count : {std::optional<unsigned>(), std::optional<unsigned>(0), std::optional<unsigned>(3)}) {
+    Job job = greedy_job(golden().tokens, golden().greedy.size());
+    job.logprobs = count;
+    Asker asker;
+    REQUIRE(asker.submit(*actor, job).has_value());
+    asker.wait();
+    CHECK(asker.tokens() == golden().greedy);
+    for (const Token& token : asker.all<Token>()) {
+      REQUIRE((token.logprobs != nullptr) == count.has_value());
+      if (!count) continue;
+      CHECK(token.logprobs->own <= 0);
+      REQUIRE(token.logprobs->top.size() == *count);
+      // Greedy: nothing is more probable than what was taken.
+      if (*count > 0) CHECK(token.logprobs->top[0] == std::pair(token.id, token.logprobs->own));
+    }
+  }
+}
+
 TEST_CASE("a stop id ends the answer and is its last token") {
   const auto actor = start(tiny_options());
   Job job = greedy_job(golden().tokens, 0);

@@ -11,7 +11,8 @@ const std::string kChat = "/v1/chat/completions", kQuestion = "What is the capit
 
 // Only the server's timer can send them.
 void expect_pings(test::Client& client) {
-  for (int i = 0; i < 4; ++i) CHECK(client.chunk() == ": ping\n\n");
+  // Before the job is taken up they tell of the queue instead.
+  for (int i = 0; i < 4; ++i) CHECK(client.chunk().starts_with(": "));
 }
 
 // The finish chunk of a stream that goes on to a good end.

@@ -1,8 +1,11 @@
 // A server on a free loopback port with a scripted model behind it, and a client that is nothing but a socket.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +30,8 @@ struct Script {
   bool endless = false;             // over and over, until max_tokens
   Phase pause = Phase::none;
   std::size_t pause_after = 2;           // tokens, for Phase::decode
+  bool pause_each = false;               // before each token from there on, after Phase::prefill too
+  std::size_t reports = 1;               // on the prompt, after the first one; Phase::prefill pauses before each
   std::optional<std::size_t> fail_at{};  // after that many tokens
   Error error = fail(ErrorCode::io, "a read failed");
   DriveUse prefill{}, decode{};  // of the whole answer
@@ -52,6 +57,7 @@ class ScriptedModel : public Model {
   void wait_ended(std::size_t count);
   void work_done(const WorkDone& work);  // what status() tells from now on
   Job last_job();
+  std::vector<std::int32_t> scripted_ids();
   std::size_t steps_after_cancel() const { return steps_after_cancel_; }
   std::size_t jobs_started();
 
@@ -82,6 +88,20 @@ class ScriptedModel : public Model {
   std::thread thread_;
 };
 
+// What the scripted model says of a token when it is asked.
+TokenLogprobs scripted_logprobs(std::int32_t id, unsigned count);
+
+// Time that stands still until it is moved.
+class TestClock {
+ public:
+  // For ServerOptions::clock.
+  std::function<std::chrono::steady_clock::time_point()> source() const;
+  void advance(server::Server& server, std::chrono::milliseconds by);
+
+ private:
+  std::shared_ptr<std::atomic<std::int64_t>> milliseconds_ = std::make_shared<std::atomic<std::int64_t>>(1'000'000);
+};
+
 struct Reply {
   int status = 0;
   std::map<std::string, std::string> headers;  // names in lower case
@@ -105,6 +125,7 @@ class Client {
   bool try_send(std::string_view bytes);
   Reply reply(bool head_only = false);  // reads one response
   int head(Reply& reply);               // only its head
+  std::string piece();                  // what the kernel gives at once
   std::string chunk();                  // next chunk of a chunked body; empty: the last one, or the end of the connection
   bool closed();                        // waits for the peer's end of the connection
   void close();
@@ -129,6 +150,8 @@ struct World {
   std::shared_ptr<const text::Tokenizer> tokenizer;
 
   void give_model();
+  // Returns when the server's thread has done all that it had to do before.
+  void settle();
   Reply get(std::string_view path, std::string_view method = "GET");
   Reply post(std::string_view path, std::string_view body, std::string_view headers = "");
   Reply chat(std::string_view extra = "", bool stream = false);

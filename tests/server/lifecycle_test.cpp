@@ -10,44 +10,6 @@ using namespace k3;
 using namespace k3::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("pings come while a job waits, from the first byte on") {
-  server::ServerOptions options;
-  options.ping_interval = 5ms;
-  World world(options);
-  for (const Phase phase : {Phase::queued, Phase::prefill, Phase::decode}) {
-    world.model->script({.ids = plain_output("ok"), .pause = phase});
-    Client client(world.server->port());
-    client.send(request("POST", "/v1/chat/completions", chat_body("", true)));
-    Reply reply;
-    CHECK(client.head(reply) == 200);
-    // Nothing but the timer can send these.
-    for (int i = 0; i < 4; ++i) {
-      const std::string chunk = client.chunk();
-      if (phase != Phase::decode) CHECK(chunk == ": ping\n\n");
-    }
-    world.model->wait_paused(1);
-    world.model->release();
-    std::string last;
-    for (std::string chunk = client.chunk(); !chunk.empty(); chunk = client.chunk()) last = chunk;
-    CHECK(last == "data: [DONE]\n\n");
-  }
-}
-
-TEST_CASE("pings can be turned off") {
-  server::ServerOptions options;
-  options.ping_interval = 1ms;
-  World world(options);
-  world.model->script({.ids = plain_output("ok"), .pause = Phase::prefill});
-  Client client(world.server->port());
-  client.send(request("POST", "/v1/chat/completions", chat_body(R"("sse_ping_interval":0)", true)));
-  world.model->wait_paused(1);
-  for (int i = 0; i < 20; ++i) CHECK(world.get("/health").status == 200);
-  world.model->release();
-  std::size_t comments = 0;
-  for (const auto& chunk : client.reply().chunks) comments += chunk.starts_with(":") ? 1 : 0;
-  CHECK(comments == 1);
-}
-
 TEST_CASE("a failure before the first token is a status when not streamed") {
   World world;
   world.model->script({.ids = plain_output("ok"), .fail_at = 0});
@@ -115,6 +77,7 @@ TEST_CASE("a drain lets answers finish and refuses new ones") {
   CHECK(refused.status == 503);
   CHECK(refused.error_field("code") == "shutting_down");
   CHECK(refused.headers.contains("retry-after"));
+  CHECK(refused.headers.at("x-should-retry") == "false");
   world.model->release();
   CHECK(streaming.reply().events().back() == "[DONE]");
   CHECK(idle.closed());
@@ -174,7 +137,7 @@ int code_after(int first, int handled, void (*before)(int)) {
     ::signal(handled, SIG_DFL);
     ::signal(first, before);
     std::thread killer([=] {
-      struct sigaction action{};
+      struct sigaction action {};
       do {
         ::sigaction(handled, nullptr, &action);
         std::this_thread::yield();

@@ -1,7 +1,8 @@
-// openai.mjs K3: the npm package `openai` against `k3 serve`: streamed and not, its stream helper, tools, an aborted request, errors.
+// openai.mjs K3: the npm package `openai` against `k3 serve`: streamed and not, its stream helper, tools, an aborted request, a request that
+// it sends again, errors; with every way to keep an answer alive.
 import assert from 'node:assert';
 import OpenAI from 'openai';
-import { withServer } from '../server.mjs';
+import { waitFor, withServer } from '../server.mjs';
 
 const k3 = process.argv[2];
 const question = [{ role: 'user', content: 'What is the capital of France?' }];
@@ -89,6 +90,37 @@ const checks = {
     assert.match((await create(client, { messages: question })).choices[0].message.content, /Paris/);
   },
 
+  // The first try is given up when the model is at work on it; the second one must hear the end of that work.
+  async 'sent again'(client, server) {
+    let tries = 0;
+    const atWork = async () => /k3_requests_in_state\{state="(prefill|decode)"\} [1-9]/.test(await (await fetch(`${server.url}/metrics`)).text());
+    const impatient = async (url, init) => {
+      if (++tries > 1) return fetch(url, init);
+      const abort = new AbortController();
+      const first = fetch(url, { ...init, signal: abort.signal }).catch(() => {});
+      await waitFor('the model to be at work', atWork);
+      abort.abort();
+      await first;
+      throw new TypeError('fetch failed');
+    };
+    const again = new OpenAI({ baseURL: client.baseURL, apiKey: 'none', maxRetries: 1, fetch: impatient });
+    const body = { messages: [{ role: 'user', content: 'Count 1 to 60.' }] };
+    const { data, response } = await create(again, body).withResponse();
+    assert.strictEqual(tries, 2);
+    assert.strictEqual(response.headers.get('x-k3-joined'), 'true');
+    assert.ok(data.choices[0].message.content.length > 0);
+  },
+
+  async logprobs(client) {
+    const body = { messages: question, logprobs: true, top_logprobs: 3 };
+    const choice = (await create(client, body)).choices[0];
+    const bytes = choice.logprobs.content.flatMap((token) => token.bytes);
+    assert.strictEqual(Buffer.from(bytes).toString(), choice.message.content);
+    for (const token of choice.logprobs.content) assert.strictEqual(token.top_logprobs.length, 3);
+    const streamed = await client.chat.completions.stream({ model, temperature: 0, ...body }).finalChatCompletion();
+    assert.deepStrictEqual(streamed.choices[0].logprobs.content, choice.logprobs.content);
+  },
+
   async completions(client) {
     const answer = await client.completions.create({ model, prompt: 'one two three', max_tokens: 5, temperature: 0 });
     assert.strictEqual(typeof answer.choices[0].text, 'string');
@@ -105,17 +137,27 @@ const checks = {
   },
 };
 
+// From the first moment on, so that a fast model has them, too.
+const signsOfLife = [
+  [],
+  ['--nonstream-hold', '0', '--ping-style', 'delta', '--ping-seconds', '0.01'],
+  ['--nonstream-hold', '0', '--nonstream-keepalive', '102', '--ping-seconds', '0.01'],
+];
+
 let failed = 0;
-await withServer(k3, {}, async (server) => {
-  const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 });
-  for (const [name, check] of Object.entries(checks)) {
-    try {
-      await check(client);
-      console.log(`ok      ${name}`);
-    } catch (error) {
-      failed++;
-      console.log(`FAILED  ${name}: ${error.stack}`);
+for (const args of signsOfLife) {
+  await withServer(k3, { args }, async (server) => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 });
+    for (const [name, check] of Object.entries(checks)) {
+      const what = [name, ...args].join(' ');
+      try {
+        await check(client, server);
+        console.log(`ok      ${what}`);
+      } catch (error) {
+        failed++;
+        console.log(`FAILED  ${what}: ${error.stack}`);
+      }
     }
-  }
-});
+  });
+}
 process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,88 @@
+#include "server/answer_progress.hpp"
+
+#include <algorithm>
+
+namespace k3::server {
+namespace {
+
+double seconds_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+
+}  // namespace
+
+Progress::Progress(App& app, AnswerPlan& plan, bool joined)
+    : app_(app),
+      joined_(joined),
+      stage_(app.metrics),
+      answer_(*app.tokenizer, std::move(plan.answer)),
+      total_(plan.prompt_tokens),
+      prompt_tokens_(plan.prompt_tokens - plan.unreported),
+      submitted_(app.now()) {}
+
+std::vector<text::Delta> Progress::take(Event event, JobRun& run) {
+  if (auto* token = std::get_if<Token>(&event)) return take_token(std::move(*token), run);
+  if (auto* queued = std::get_if<Queued>(&event)) {
+    queued_ = *queued;
+  } else if (auto* prefill = std::get_if<Prefill>(&event)) {
+    if (!prefill_) begin();
+    prefill_ = *prefill;
+  } else if (auto* finished = std::get_if<Finished>(&event)) {
+    over_ = true;
+    cached_ = finished->cached_tokens;
+    timings_ = finished->timings;
+    return answer_.finish(finished->reason);
+  } else if (auto* failed = std::get_if<Failed>(&event)) {
+    over_ = true;
+    failure_ = std::move(failed->error);
+  }
+  return {};
+}
+
+double Progress::elapsed() const { return seconds_between(submitted_, app_.now()); }
+
+Usage Progress::usage() const {
+  return {.prompt = prompt_tokens_,
+          .completion = answer_.output_tokens(),
+          .cached = std::min(cached_, prompt_tokens_),
+          .reasoning = answer_.reasoning_tokens(),
+          .timings = timings_};
+}
+
+void Progress::begin() {
+  started_ = app_.now();
+  stage_.enter(Stage::prefill);
+  if (!joined_) app_.metrics.queue_wait.observe(seconds_between(submitted_, started_));
+}
+
+void Progress::note_token(const Token& token, Clock::time_point now) {
+  if (first_token_) {
+    if (!joined_) app_.metrics.between_tokens.observe(seconds_between(last_token_, now));
+  } else {
+    first_token_ = now;
+    timings_.prefill = token.used;
+    stage_.enter(Stage::decode);
+    if (!joined_) app_.metrics.first_token.observe(seconds_between(submitted_, now));
+  }
+  last_token_ = now;
+}
+
+std::vector<text::Delta> Progress::take_token(Token token, JobRun& run) {
+  const auto now = app_.now();
+  note_token(token, now);
+  auto deltas = answer_.push(token.id, std::move(token.logprobs));
+  if (!answer_.stopped()) return deltas;
+  // A stop string: the model need not go on, and what it says to that is not waited for. The times are then our own.
+  run.stop();
+  over_ = true;
+  cached_ = prefill_ ? prefill_->cached : 0;
+  const auto started = prefill_ ? started_ : *first_token_;
+  timings_ = {.queued_s = seconds_between(submitted_, started),
+              .prefill_s = seconds_between(started, *first_token_),
+              .decode_s = seconds_between(*first_token_, now),
+              .prefill = timings_.prefill,
+              .decode = token.used - timings_.prefill};
+  auto rest = answer_.finish(FinishReason::stop);
+  std::move(rest.begin(), rest.end(), std::back_inserter(deltas));
+  return deltas;
+}
+
+}  // namespace k3::server
