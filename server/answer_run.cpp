@@ -25,7 +25,7 @@ class Progress {
         answer_(*app.tokenizer, std::move(plan.answer)),
         prompt_tokens_(plan.job.prompt.size() - plan.unreported) {}
 
-  void admitted() { stage_.emplace(metrics_); }
+  void admitted(const std::string& id) { stage_.emplace(metrics_, id, prompt_tokens_); }
   void client_left() { stage_->client_left(); }
 
   // Deltas for the client.
@@ -34,6 +34,10 @@ class Progress {
     if (auto* prefill = std::get_if<Prefill>(&event)) {
       if (!prefill_) begin();
       prefill_ = *prefill;
+      stage_->prompt_done = prefill->done;
+      stage_->prompt_cached = prefill->cached;
+    } else if (const auto* queued = std::get_if<Queued>(&event)) {
+      stage_->position = queued->position;
     } else if (auto* finished = std::get_if<Finished>(&event)) {
       over_ = true;
       cached_ = finished->cached_tokens;
@@ -79,10 +83,21 @@ class Progress {
     last_token_ = now;
   }
 
+  // A token that is all structure belongs to what was open before it.
+  void note_channel(bool thought, const std::vector<text::Delta>& deltas) {
+    for (const auto& delta : deltas) {
+      if (std::holds_alternative<text::ReasoningDelta>(delta)) continue;
+      channel_ = std::holds_alternative<text::ContentDelta>(delta) ? Channel::response : Channel::tool;
+    }
+    stage_->wrote(thought ? Channel::think : channel_);
+  }
+
   std::vector<text::Delta> take_token(const Token& token, JobRun& run) {
     const auto now = Clock::now();
     note_token(token, now);
+    const std::size_t thought = answer_.reasoning_tokens();
     auto deltas = answer_.push(token.id);
+    note_channel(answer_.reasoning_tokens() > thought, deltas);
     if (!answer_.stopped()) return deltas;
     // A stop string: the model need not go on, and what it says to that is not waited for. The times are then our own.
     run.cancel();
@@ -107,6 +122,7 @@ class Progress {
   std::optional<Prefill> prefill_;
   std::optional<Error> failure_;
   Timings timings_;
+  Channel channel_ = Channel::response;
   const Clock::time_point submitted_ = Clock::now();
   Clock::time_point started_{}, last_token_{};
   std::optional<Clock::time_point> first_token_;
@@ -225,6 +241,8 @@ asio::awaitable<void> stream_answer(Exchange& exchange, App& app, JobRun& run, P
     note_gone(exchange, progress);
   } else if (progress.failure()) {
     note_failure(exchange, *progress.failure());
+    // A job that nobody withdrew but the ticket: the stream had fallen too far behind.
+    if (progress.failure()->code == ErrorCode::cancelled && !app.draining) ++app.metrics.backpressure_drops;
     // Without [DONE] and without a finish reason nobody takes this for an answer.
     exchange.abandon();
     const std::string error = error_json(failure_error(*progress.failure(), app));
@@ -271,7 +289,7 @@ asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait,
   JobRun run(app, wait);
   Progress progress(app, plan);
   const auto submitted = run.submit(std::move(plan.job));
-  if (submitted) progress.admitted();
+  if (submitted) progress.admitted(exchange.request().id);
   if (!submitted) {
     exchange.outcome = "refused";
     const Response refusal = error_response(failure_error(submitted.error(), app));
