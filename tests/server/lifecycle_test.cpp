@@ -174,7 +174,7 @@ int code_after(int first, int handled, void (*before)(int)) {
     ::signal(handled, SIG_DFL);
     ::signal(first, before);
     std::thread killer([=] {
-      struct sigaction action{};
+      struct sigaction action {};
       do {
         ::sigaction(handled, nullptr, &action);
         std::this_thread::yield();
