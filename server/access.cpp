@@ -76,7 +76,9 @@ Result<void> Access::read_key(std::string_view line, std::size_t number) {
   };
   Key key{.name = "key-" + std::to_string(number), .secret = std::string(line)};
   if (const std::size_t split = line.find_first_of(": \t"); split != std::string_view::npos) {
-    key = {std::string(line.substr(0, split)), std::string(trimmed(line.substr(split + 1)))};
+    std::string_view secret = trimmed(line.substr(split));
+    if (secret.starts_with(':')) secret = trimmed(secret.substr(1));
+    key = {std::string(line.substr(0, split)), std::string(secret)};
   }
   if (!is_name(key.name) || !is_secret(key.secret)) return wrong("is neither `NAME:KEY` nor `KEY`");
   for (const auto& other : keys_) {

@@ -121,6 +121,7 @@ asio::awaitable<bool> Connection::write(std::string_view bytes) {
     }
     if (error != asio::error::would_block) {
       broken_ = true;
+      stalled_ = error == asio::error::timed_out;  // TCP_USER_TIMEOUT was first to notice
       break;
     }
     arm(limits_.write_stall);
@@ -189,6 +190,7 @@ void Connection::on_input(const error_code& error) {
   } else if (seen == 0 && manners_.half_close) {
     wait_for_reset();
   } else {
+    stalled_ = seen < 0 && errno == ETIMEDOUT;
     mark_gone();
   }
 }

@@ -238,7 +238,9 @@ std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Req
   }
   if (head.count(http::field::host) > 1 || (request.http11 && head.count(http::field::host) == 0))
     return refuse("exactly one Host field is needed");
-  if (head.count(http::field::content_length) > 1) return refuse("more than one Content-Length");
+  const auto length = head[http::field::content_length];
+  if (head.count(http::field::content_length) > 1 || length.find(',') != beast::string_view::npos)
+    return refuse("more than one Content-Length");
   if (head.count(http::field::transfer_encoding) > 0 && (head.count(http::field::transfer_encoding) > 1 || !request.http11 ||
                                                          !beast::iequals(head[http::field::transfer_encoding], "chunked"))) {
     return refuse("the only transfer encoding understood is chunked");

@@ -82,8 +82,8 @@ TEST_CASE("no request can forge a line of the log, nor make one long") {
     options.log_file = folder.path / (format == server::LogFormat::json ? "json" : "text");
     {
       World world(options);
-      for (const std::string path :
-           {"/%0d%0areq-forged", "/%22,%22status%22:200", "/\xff\xfe%80%1b[31m", "/%E2%80%A8x", "/" + std::string(9000, 'p')}) {
+      for (const std::string& path : std::vector<std::string>{"/%0d%0areq-forged", "/%22,%22status%22:200", "/\xff\xfe%80%1b[31m",
+                                                              "/%E2%80%A8x", "/" + std::string(9000, 'p')}) {
         CHECK(world.get(path).status == 404);
       }
       Client client(world.server->port());
