@@ -171,6 +171,8 @@ asio::awaitable<Got> read_body(Connection& connection, App& app, beast::flat_buf
     if (!told) co_return Got::nothing;
   }
   const error_code error = co_await receive(connection, buffer, parser);
+  // An answer can take hours: what was room for the body is not kept for it.
+  if (buffer.size() == 0) buffer.shrink_to_fit();
   if (!error) co_return Got::message;
   if (error == http::error::buffer_overflow) {
     refusal = {.status = 400, .message = "a chunk's head or the trailer fields are too long", .code = "bad_request"};

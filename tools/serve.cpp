@@ -136,8 +136,9 @@ void add_door_flags(CLI::App& command, Flags& flags, const char* group) {
   auto* key = add("--tls-key", flags.tls_key, "PEM file with the certificate's key, without password")->needs(certificate);
   certificate->needs(key);
   add("--api-key-file", flags.api_key_file, "file with the keys clients must send, `NAME:KEY` or `KEY` a line, # comments");
-  add("--allowed-host", flags.allowed_hosts, "a further name clients may call this server by; repeatable");
-  add("--cors-origin", flags.cors_origins, "web pages of this origin may use the server, such as https://app.example; repeatable");
+  add("--allowed-host", flags.allowed_hosts, "a further name clients may call this server by; repeatable")->allow_extra_args(false);
+  add("--cors-origin", flags.cors_origins, "web pages of this origin may use the server, such as https://app.example; repeatable")
+      ->allow_extra_args(false);
   add_switch(command, "--half-close", flags.half_close, "a client that has shut its sending side still waits for its answer")
       ->group(group);
   add_switch(command, "--metrics-public", flags.metrics_public, "GET /metrics without a key")->group(group);

@@ -1,5 +1,6 @@
 """crowd.py K3 [IDLE] [QUEUED] [SECONDS]: thousands of kept connections that say nothing, hundreds of streams that wait for the model. They
 cost little memory and next to no time, and another client is answered. Prints what it measured."""
+import json
 import resource
 import sys
 import time
@@ -17,7 +18,9 @@ if hard < idle_wanted + queued_wanted + 100:
     raise SystemExit(f'only {hard} files may be open here (ulimit -n)')
 
 health = b'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
-arguments = ['--max-connections', '20000', '--max-connections-per-address', '20000', '--queue', '1000']
+# The slowest kernels on one thread: what waits for the model shall wait for a while.
+arguments = ['--max-connections', '20000', '--max-connections-per-address', '20000', '--queue', '1000', '--isa', 'scalar', '--threads', '1']
+waiting = chat('The cat sat on the mat. ' * 100, stream=True, max_tokens=1)
 
 
 def cost(server, what, before, count):
@@ -27,13 +30,14 @@ def cost(server, what, before, count):
         raise SystemExit(f'{what} take too much memory')
 
 
-def busy_share(server, what):
+def busy_share(server, what, anyway=0):
     before, begun = server.network_cpu(), time.monotonic()
     time.sleep(seconds)
     share = (server.network_cpu() - before) / (time.monotonic() - begun)
     print(f'{what}: {share * 100:.2f} % of a core')
-    if share > 0.02:
+    if share - anyway > 0.02:
         raise SystemExit('waiting clients take too much time')
+    return share
 
 
 def open_idle(server):
@@ -46,12 +50,20 @@ def open_idle(server):
     return clients
 
 
+def open_endless(server):
+    """An answer that does not end before it is as long as the context."""
+    ends = json.loads(server.post('/tokenize', {'content': '<|end_of_msg|><|close|>[EOS]', 'special': True})[1])['tokens']
+    client = server.connect()
+    bias = {str(end): -100 for end in ends}
+    client.sendall(post_bytes('/v1/completions', {'prompt': 'Count', 'max_tokens': 4000, 'logit_bias': bias}))
+    return client
+
+
 def open_queued(server):
-    body = chat('The cat sat on the mat. ' * 100, stream=True)
     clients = []
     for _ in range(queued_wanted):
         client = server.connect()
-        client.sendall(post_bytes('/v1/chat/completions', body))
+        client.sendall(post_bytes('/v1/chat/completions', waiting))
         clients.append(client)
     for client in clients:
         if not client.recv(4096).startswith(b'HTTP/1.1 200'):
@@ -60,7 +72,8 @@ def open_queued(server):
 
 
 with Served(k3, *arguments) as server:
-    server.post('/v1/chat/completions', chat('What is 48+75?'))
+    # What the model needs for such a prompt is not the waiting clients' doing.
+    server.post('/v1/chat/completions', waiting)
     before = server.resident()
     idle = open_idle(server)
     cost(server, 'idle connections', before, idle_wanted)
@@ -68,16 +81,19 @@ with Served(k3, *arguments) as server:
     answer = server.post('/v1/chat/completions', chat('What is the capital of France?'))[1]
     if 'Paris' not in answer:
         raise SystemExit(f'a chat among the crowd: {answer}')
+    endless = open_endless(server)
+    server.until('the model to write', lambda: any(slot['output_tokens'] > 0 for slot in server.slots()))
+    writing = busy_share(server, 'network thread with one long answer')
     before = server.resident()
     queued = open_queued(server)
     cost(server, 'queued streams', before, queued_wanted)
-    busy_share(server, 'network thread with queued streams too')
+    busy_share(server, 'network thread with queued streams too', writing)
     print(f'still queued: {sum(slot["state"] == "queued" for slot in server.slots())}')
-    for client in queued:
+    for client in [endless, *queued]:
         client.close()
     server.until('the queued streams to end', lambda: server.slots() == [])
     if 'Paris' not in server.post('/v1/chat/completions', chat('What is the capital of France?'))[1]:
         raise SystemExit('a chat after the crowd')
     for client in idle:
         client.close()
-    server.until('the crowd to be gone', lambda: sum(value for name, value in server.metrics().items() if name.startswith('k3_connections{')) == 1)
+    server.until('the crowd to be gone', lambda: server.connections() == 1)

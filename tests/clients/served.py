@@ -68,6 +68,9 @@ class Served:
         lines = [line.rsplit(' ', 1) for line in self.get('/metrics')[1].splitlines() if not line.startswith('#')]
         return {name: float(value) for name, value in lines}
 
+    def connections(self):
+        return sum(value for name, value in self.metrics().items() if name.startswith('k3_connections{'))
+
     def open_files(self):
         return len(os.listdir(f'/proc/{self.process.pid}/fd'))
 

@@ -11,7 +11,10 @@ command -v slowhttptest >/dev/null || complain "slowhttptest is not installed"
 start_server "$1" bundled --queue 64
 normal=(curl -sS --interface 127.0.0.2 --max-time 60)
 question='{"messages":[{"role":"user","content":"What is 48+75?"}],"temperature":0,"stream":true}'
-ask() { "${normal[@]}" -N "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$question" | grep '"delta":' | sed 's/"id":"[^"]*"//; s/"created":[0-9]*//; s/"timings":.*//'; }
+ask() {
+  "${normal[@]}" -N "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$question" |
+    grep '"delta":' | sed 's/"id":"[^"]*"//; s/"created":[0-9]*//; s/"timings":.*//'
+}
 alone="$(ask)"
 [[ -n "$alone" ]] || complain "no answer"
 
