@@ -114,18 +114,25 @@ asio::awaitable<Got> read_head(Connection& connection, beast::flat_buffer& buffe
   co_return judge(connection, error, refusal);
 }
 
-// A promise of memory for a body of `bytes`; what all bodies may take together is bounded.
+// What has come of a body, for as long as it is being read; what has come of all of them together is bounded. Counting what is
+// announced instead, a few clients that announce much and send nothing would keep everybody else out.
 class BodyShare {
  public:
-  BodyShare(App& app, std::size_t bytes) : app_(app), bytes_(bytes) { app_.body_bytes += bytes_; }
+  explicit BodyShare(App& app) : app_(app) {}
   ~BodyShare() { app_.body_bytes -= bytes_; }
   BodyShare(const BodyShare&) = delete;
   BodyShare& operator=(const BodyShare&) = delete;
-  bool fits() const { return app_.body_bytes <= app_.options.limits.bodies_bytes; }
+  bool has_room(std::uint64_t bytes) const { return app_.body_bytes + bytes <= app_.options.limits.bodies_bytes; }
+  bool add(std::size_t bytes) {
+    bytes_ += bytes;
+    app_.body_bytes += bytes;
+    return has_room(0);
+  }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   App& app_;
-  std::size_t bytes_;
+  std::size_t bytes_ = 0;
 };
 
 // How long the rest of a body may take that began `began` and of which `got` bytes are here.
@@ -135,10 +142,10 @@ std::chrono::milliseconds patience(const Limits& limits, Clock::time_point began
   return std::chrono::duration_cast<std::chrono::milliseconds>(began + allowed - Clock::now());
 }
 
-// Reads until the parser has the whole message. The deadline moves with what has come, so that a drip does not keep a place.
-asio::awaitable<error_code> receive(Connection& connection, beast::flat_buffer& buffer, Parser& parser) {
+// Reads until the parser has the whole message, or there is no room for more of it (no_buffer_space). The deadline moves with what
+// has come, so that a drip does not keep a place.
+asio::awaitable<error_code> receive(Connection& connection, beast::flat_buffer& buffer, Parser& parser, BodyShare& share) {
   const auto began = Clock::now();
-  std::size_t got = buffer.size();
   error_code error;
   parser.eager(true);
   while (!parser.is_done()) {
@@ -148,21 +155,25 @@ asio::awaitable<error_code> receive(Connection& connection, beast::flat_buffer& 
       if (!error) continue;
     }
     std::string_view fresh;
-    connection.arm(patience(connection.limits(), began, got));
+    connection.arm(patience(connection.limits(), began, share.bytes()));
     error = co_await read_more(connection, buffer, kBodyPiece, fresh);
     connection.disarm();
     if (error) co_return error;
-    got += fresh.size();
+    if (!share.add(fresh.size())) co_return asio::error::no_buffer_space;
   }
   co_return error_code();
+}
+
+ApiError too_many_uploads() {
+  return {.status = 503, .message = "too many uploads at once", .code = "busy", .headers = {{"Retry-After", "5"}}};
 }
 
 asio::awaitable<Got> read_body(Connection& connection, App& app, beast::flat_buffer& buffer, Parser& parser, ApiError& refusal) {
   if (parser.is_done()) co_return Got::message;
   const auto declared = parser.content_length();
-  const BodyShare share(app, declared ? static_cast<std::size_t>(*declared) : connection.limits().body_bytes);
-  if (!share.fits()) {
-    refusal = {.status = 503, .message = "too many uploads at once", .code = "busy", .headers = {{"Retry-After", "5"}}};
+  BodyShare share(app);
+  if (!share.has_room(declared.value_or(0))) {
+    refusal = too_many_uploads();
     co_return Got::refusal;
   }
   // Whoever has sent some of the body already does not wait to be asked for it, and HTTP/1.0 knows no interim response.
@@ -170,10 +181,14 @@ asio::awaitable<Got> read_body(Connection& connection, App& app, beast::flat_buf
     const bool told = co_await connection.write("HTTP/1.1 100 Continue\r\n\r\n");
     if (!told) co_return Got::nothing;
   }
-  const error_code error = co_await receive(connection, buffer, parser);
+  const error_code error = co_await receive(connection, buffer, parser, share);
   // An answer can take hours: what was room for the body is not kept for it.
   if (buffer.size() == 0) buffer.shrink_to_fit();
   if (!error) co_return Got::message;
+  if (error == asio::error::no_buffer_space) {
+    refusal = too_many_uploads();
+    co_return Got::refusal;
+  }
   if (error == http::error::buffer_overflow) {
     refusal = {.status = 400, .message = "a chunk's head or the trailer fields are too long", .code = "bad_request"};
     co_return Got::refusal;

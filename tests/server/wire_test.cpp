@@ -191,6 +191,39 @@ TEST_CASE("a body that drips is given up long before its deadline") {
   CHECK(slow.reply().status == 200);
 }
 
+TEST_CASE("what all bodies take together is bounded by what has come, not by what is announced") {
+  server::ServerOptions options;
+  options.limits.header_bytes = 2048;
+  options.limits.body_bytes = 100'000;
+  options.limits.bodies_bytes = 150'000;
+  World world(options);
+  const std::string announced = "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n";
+  std::vector<std::unique_ptr<Client>> silent;
+  for (int i = 0; i < 5; ++i) {
+    silent.push_back(std::make_unique<Client>(world.server->port()));
+    silent.back()->send(announced);
+    silent.push_back(std::make_unique<Client>(world.server->port()));
+    silent.back()->send(chunked("10000\r\n"));
+  }
+  CHECK(world.get("/livez").status == 200);
+  CHECK(world.post("/tokenize", kTokenize).status == 200);
+  // One that has sent most of it, as the server has to find out yet, and one that then finds no room.
+  silent.front()->send(std::string(90'000, 'x'));
+  int status = 200;
+  while (status == 200) {
+    Client client(world.server->port());
+    client.try_send(announced);
+    client.try_send("{\"content\":\"" + std::string(100'000 - 14, 'x') + "\"}");
+    const Reply reply = client.reply();
+    status = reply.status;
+    if (status == 503) CHECK(reply.headers.at("retry-after") == "5");
+  }
+  CHECK(status == 503);
+  silent.clear();
+  while (world.post("/tokenize", "{\"content\":\"" + std::string(99'000, 'x') + "\"}").status == 503) {
+  }
+}
+
 TEST_CASE("limits of the head are exact") {
   World world;
   const auto with_fields = [&](std::size_t count) {
