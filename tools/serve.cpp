@@ -98,6 +98,8 @@ server::ServerOptions server_options(const Flags& flags) {
 
 int serve(const Flags& flags) {
   spdlog::set_level(spdlog::level::info);
+  // Whoever has read the log so far may leave; the clients shall not notice.
+  std::signal(SIGPIPE, SIG_IGN);
   if (flags.log_format == "json") server::make_messages_json();
   raise_file_limit(flags.limits);
   if (!consistent(flags.limits)) return report("--max-connections-per-address is more than --max-connections");

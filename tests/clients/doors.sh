@@ -57,6 +57,21 @@ refused '--max-connections' --max-connections 10
 refused "$work/nowhere/log" --log-file "$work/nowhere/log"
 refused 'API key' --host 0.0.0.0
 
+# Whoever reads the log may leave.
+python3 - "$k3" <<'TEXT' || complain "the server does not outlive the reader of its log"
+import subprocess, sys, urllib.request
+server = subprocess.Popen([sys.argv[1], 'serve', 'bundled', '--port', '0'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+url = server.stdout.readline().decode().split()[-1]
+server.stderr.close()
+try:
+    for _ in range(5):
+        assert urllib.request.urlopen(url + '/livez', timeout=60).status == 200
+    server.terminate()
+    assert server.wait(timeout=60) == 0
+finally:
+    server.kill()
+TEXT
+
 # G5: told to end, it takes nothing new and lets what runs go on until the deadline.
 start_server "$1" bundled --drain-seconds 2 --isa scalar --threads 1 --expert-gb 0 --log-file "$work/requests.log"
 curl -sSN --max-time 60 -H 'Content-Type: application/json' -d "$long" "$url/v1/chat/completions" >"$work/stream" &

@@ -226,6 +226,39 @@ TEST_CASE("a socket file left behind is replaced, and nothing else is") {
   CHECK(server::Server::bind(options).error().code == ErrorCode::io);
 }
 
+TEST_CASE("connections are bounded in all, and the Unix socket stays open to its owner") {
+  const TemporaryFolder folder;
+  server::ServerOptions options;
+  options.unix_socket = folder.path / "k3.sock";
+  options.limits.connections = 3;
+  options.limits.connections_per_address = 3;
+  World world(options);
+  std::vector<std::unique_ptr<Client>> crowd;
+  for (int i = 0; i < 3; ++i) {
+    crowd.push_back(std::make_unique<Client>(world.server->port()));
+    crowd.back()->send(request("GET", "/health"));
+    CHECK(crowd.back()->reply().status == 200);
+  }
+  // The refusal must survive the request that nobody reads.
+  for (int i = 0; i < 20; ++i) {
+    Client refused(world.server->port());
+    refused.try_send(request("GET", "/health") + std::string(10'000, 'x'));
+    const Reply reply = refused.reply();
+    REQUIRE(reply.status == 503);
+    CHECK(reply.error_field("code") == "too_many_connections");
+    CHECK(reply.headers.at("retry-after") == "5");
+  }
+  Client owner(options.unix_socket.string());
+  owner.send(request("GET", "/metrics"));
+  CHECK(owner.reply().body.find("k3_connections_refused_total 20\n") != std::string::npos);
+  std::vector<std::unique_ptr<Client>> local;
+  for (int i = 0; i < 3; ++i) {
+    local.push_back(std::make_unique<Client>(options.unix_socket.string()));
+    local.back()->send(request("GET", "/health"));
+    CHECK(local.back()->reply().status == (i < 2 ? 200 : 503));
+  }
+}
+
 TEST_CASE("A12: a client that has shut its sending side is answered, where that is asked for") {
   server::ServerOptions options;
   options.half_close = true;
