@@ -43,7 +43,7 @@ struct World {
     options.limits.header_bytes = 2048;
     options.limits.bodies_bytes = 400'000;
     options.limits.linger = std::chrono::milliseconds(20);
-    server = std::move(server::Server::bind(options).value());
+    server = server::Server::bind(options).value();
     server->start();
     auto tokenizer = text::Tokenizer::load(K3_SOURCE_DIR "/tools/mini/model").value();
     server->set_model(std::make_shared<QuickModel>(), std::make_shared<const text::Tokenizer>(std::move(tokenizer)));
@@ -58,7 +58,7 @@ struct World {
   std::abort();
 }
 
-std::string exchange(const std::string& path, std::string_view bytes) {
+std::string talk(const std::string& path, std::string_view bytes) {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -247,7 +247,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     while (!script.ended()) bytes += strange_request(script);
   }
-  const std::string got = exchange(world.path, bytes);
+  const std::string got = talk(world.path, bytes);
   const std::string statuses = read_responses(bytes, got, bytes.find("HEAD") != std::string::npos);
   if (!expected.empty() && statuses != expected) complain(("expected " + expected).c_str(), bytes, got);
   return 0;
