@@ -1,9 +1,10 @@
 #include "server/access.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <sstream>
 
 namespace k3::server {
 namespace {
@@ -33,43 +34,113 @@ bool equal_constant_time(std::string_view left, std::string_view right) {
   return difference == 0;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
+}
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+}
+
+// What a header field can carry.
+bool is_secret(std::string_view key) {
+  return !key.empty() && key.size() <= 1024 && std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+// "https://app.example" or with a port: what a browser sends, and so what can be compared with it.
+bool is_origin(std::string_view text) {
+  const std::size_t scheme = text.find("://");
+  return scheme != std::string_view::npos && scheme > 0 && text.size() > scheme + 3 &&
+         text.find_first_of("/?# ,", scheme + 3) == std::string_view::npos;
+}
+
+void warn_if_readable(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto mode = std::filesystem::status(path, error).permissions();
+  if (!error && (mode & std::filesystem::perms::others_read) != std::filesystem::perms::none) {
+    spdlog::warn("{} can be read by every user of this machine; `chmod 600` it", path.string());
+  }
+}
+
 }  // namespace
 
-Result<Access> Access::create(const ServerOptions& options, bool loopback) {
+// `NAME:KEY`, `NAME KEY` or just `KEY`. What is wrong is told without the line's text, which may be somebody's secret.
+Result<void> Access::read_key(std::string_view line, std::size_t number) {
+  const auto wrong = [number](const std::string& what) {
+    return fail(ErrorCode::invalid_argument, "line " + std::to_string(number) + " of the API key file " + what);
+  };
+  Key key{.name = "key-" + std::to_string(number), .secret = std::string(line)};
+  if (const std::size_t split = line.find_first_of(": \t"); split != std::string_view::npos) {
+    std::string_view secret = trimmed(line.substr(split));
+    if (secret.starts_with(':')) secret = trimmed(secret.substr(1));
+    key = {std::string(line.substr(0, split)), std::string(secret)};
+  }
+  if (!is_name(key.name) || !is_secret(key.secret)) return wrong("is neither `NAME:KEY` nor `KEY`");
+  for (const auto& other : keys_) {
+    if (other.name == key.name) return wrong("names a key like an earlier one");
+  }
+  keys_.push_back(std::move(key));
+  return {};
+}
+
+Result<void> Access::read_keys(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  const auto in_file = [&path](Error error) {
+    error.file = path.string();
+    return error;
+  };
+  if (!file || std::filesystem::is_directory(path)) return in_file(fail(ErrorCode::io, "cannot read the API key file"));
+  warn_if_readable(path);
+  std::string line;
+  for (std::size_t number = 1; std::getline(file, line); ++number) {
+    const std::string_view text = trimmed(std::string_view(line).substr(0, line.find('#')));
+    if (text.empty()) continue;
+    if (auto read = read_key(text, number); !read) return in_file(read.error());
+  }
+  if (keys_.empty()) return in_file(fail(ErrorCode::invalid_argument, "the API key file holds no key"));
+  return {};
+}
+
+Result<Access> Access::create(const ServerOptions& options, bool reachable) {
   Access access;
   if (!options.api_key_file.empty()) {
-    std::ifstream file(options.api_key_file);
-    if (!file)
-      return Error{.code = ErrorCode::io, .message = "cannot read the API key file", .file = options.api_key_file.string()};
-    std::string line;
-    for (std::size_t number = 1; std::getline(file, line); ++number) {
-      std::istringstream words(line.substr(0, line.find('#')));
-      std::string first, second, rest;
-      if (!(words >> first)) continue;
-      if (!(words >> second)) {
-        second = first;
-        first = "key-" + std::to_string(number);
-      }
-      if (words >> rest) {
-        return Error{.code = ErrorCode::invalid_argument,
-                     .message = "line " + std::to_string(number) + " of the API key file is neither `KEY` nor `NAME KEY`",
-                     .file = options.api_key_file.string()};
-      }
-      access.keys_.push_back({first, second});
-    }
-    if (access.keys_.empty()) {
-      return Error{
-          .code = ErrorCode::invalid_argument, .message = "the API key file holds no key", .file = options.api_key_file.string()};
-    }
+    if (auto read = access.read_keys(options.api_key_file); !read) return read.error();
   }
-  if (!loopback && access.keys_.empty()) {
+  if (reachable && access.keys_.empty()) {
     return fail(ErrorCode::invalid_argument,
                 "host " + options.host + " can be reached from other machines: give an API key file, or bind to 127.0.0.1");
   }
+  for (const auto& origin : options.cors_origins) {
+    if (origin == "*" && access.keys_.empty()) {
+      return fail(ErrorCode::invalid_argument,
+                  "with CORS origin * every web page that is visited here could use the model: give an API key file too");
+    }
+    if (origin != "*" && !is_origin(origin)) {
+      return Error{.code = ErrorCode::invalid_argument,
+                   .message = "not an origin",
+                   .expected = "* or scheme://host[:port] without a path",
+                   .got = origin};
+    }
+    access.origins_.push_back(lower(origin));
+  }
   access.hosts_ = {"localhost", "127.0.0.1", "[::1]"};
   for (const auto& host : options.allowed_hosts) access.hosts_.push_back(lower(host));
-  access.any_host_ = !loopback && options.allowed_hosts.empty();
+  access.any_host_ = reachable && options.allowed_hosts.empty();
   return access;
+}
+
+std::string Access::allowed_origin(const Request& request) const {
+  if (request.origin.empty()) return {};
+  const auto listed = [this](std::string_view origin) {
+    return std::find(origins_.begin(), origins_.end(), origin) != origins_.end();
+  };
+  if (listed(lower(request.origin))) return request.origin;
+  return listed("*") ? "*" : "";
 }
 
 std::optional<ApiError> Access::check_site(const Request& request) const {
@@ -78,25 +149,30 @@ std::optional<ApiError> Access::check_site(const Request& request) const {
   if (!known && !any_host_ && !(host.empty() && !request.http11)) {
     return ApiError{.status = 403, .message = "this Host is not served here; see --allowed-host", .code = "host_not_allowed"};
   }
-  if (request.origin.empty()) return std::nullopt;
+  if (request.origin.empty() || !allowed_origin(request).empty()) return std::nullopt;
   const std::size_t scheme = request.origin.find("://");
   const std::string origin =
       scheme == std::string::npos ? std::string() : lower(std::string_view(request.origin).substr(scheme + 3));
   if (origin.empty() || origin != lower(request.host)) {
-    return ApiError{.status = 403, .message = "pages of other origins may not use this server", .code = "origin_not_allowed"};
+    return ApiError{
+        .status = 403, .message = "pages of this origin may not use this server; see --cors-origin", .code = "origin_not_allowed"};
   }
   return std::nullopt;
 }
 
-std::optional<ApiError> Access::check_key(const Request& request) const {
+std::optional<ApiError> Access::check_key(Request& request) const {
   if (keys_.empty()) return std::nullopt;
   std::string_view given = request.api_key;
   constexpr std::string_view kBearer = "bearer ";
   if (lower(std::string_view(request.authorization).substr(0, kBearer.size())) == kBearer) {
-    given = std::string_view(request.authorization).substr(kBearer.size());
+    given = trimmed(std::string_view(request.authorization).substr(kBearer.size()));
   }
   bool accepted = false;
-  for (const auto& key : keys_) accepted = equal_constant_time(given, key.secret) || accepted;
+  for (const auto& key : keys_) {
+    if (!equal_constant_time(given, key.secret)) continue;
+    accepted = true;
+    request.key_name = key.name;
+  }
   if (accepted) return std::nullopt;
   return ApiError{.status = 401,
                   .message = given.empty() ? "an API key is needed: Authorization: Bearer KEY" : "this API key is not known",

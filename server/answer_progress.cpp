@@ -9,10 +9,10 @@ double seconds_between(Clock::time_point from, Clock::time_point to) { return st
 
 }  // namespace
 
-Progress::Progress(App& app, AnswerPlan& plan, bool joined)
+Progress::Progress(App& app, AnswerPlan& plan, bool joined, const std::string& request)
     : app_(app),
       joined_(joined),
-      stage_(app.metrics),
+      stage_(app.metrics, request, plan.prompt_tokens - plan.unreported),
       answer_(*app.tokenizer, std::move(plan.answer)),
       total_(plan.prompt_tokens),
       prompt_tokens_(plan.prompt_tokens - plan.unreported),
@@ -22,9 +22,12 @@ std::vector<text::Delta> Progress::take(Event event, JobRun& run) {
   if (auto* token = std::get_if<Token>(&event)) return take_token(std::move(*token), run);
   if (auto* queued = std::get_if<Queued>(&event)) {
     queued_ = *queued;
+    stage_.position = queued->position;
   } else if (auto* prefill = std::get_if<Prefill>(&event)) {
     if (!prefill_) begin();
     prefill_ = *prefill;
+    stage_.prompt_done = prefill->done;
+    stage_.prompt_cached = prefill->cached;
   } else if (auto* finished = std::get_if<Finished>(&event)) {
     over_ = true;
     cached_ = finished->cached_tokens;
@@ -65,10 +68,21 @@ void Progress::note_token(const Token& token, Clock::time_point now) {
   last_token_ = now;
 }
 
+// A token that is all structure belongs to what was open before it. One that another client has had already is not written again.
+void Progress::note_channel(bool thought, const std::vector<text::Delta>& deltas) {
+  for (const auto& delta : deltas) {
+    if (std::holds_alternative<text::ReasoningDelta>(delta)) continue;
+    channel_ = std::holds_alternative<text::ContentDelta>(delta) ? Channel::response : Channel::tool;
+  }
+  stage_.wrote(thought ? Channel::think : channel_, !joined_);
+}
+
 std::vector<text::Delta> Progress::take_token(Token token, JobRun& run) {
   const auto now = app_.now();
   note_token(token, now);
+  const std::size_t thought = answer_.reasoning_tokens();
   auto deltas = answer_.push(token.id, std::move(token.logprobs));
+  note_channel(answer_.reasoning_tokens() > thought, deltas);
   if (!answer_.stopped()) return deltas;
   // A stop string: the model need not go on, and what it says to that is not waited for. The times are then our own.
   run.stop();

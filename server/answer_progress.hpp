@@ -12,7 +12,8 @@ namespace k3::server {
 class Progress {
  public:
   // `joined`: what has been said by now comes all at once, so its times say nothing. `app` outlives this.
-  Progress(App& app, AnswerPlan& plan, bool joined);
+  // `request`: its id, for GET /slots.
+  Progress(App& app, AnswerPlan& plan, bool joined, const std::string& request);
 
   void client_left() { stage_.client_left(); }
 
@@ -34,6 +35,7 @@ class Progress {
  private:
   void begin();
   void note_token(const Token& token, Clock::time_point now);
+  void note_channel(bool thought, const std::vector<text::Delta>& deltas);
   std::vector<text::Delta> take_token(Token token, JobRun& run);
 
   App& app_;
@@ -46,6 +48,7 @@ class Progress {
   std::optional<Prefill> prefill_;
   std::optional<Error> failure_;
   Timings timings_;
+  Channel channel_ = Channel::response;
   const Clock::time_point submitted_;
   Clock::time_point started_{}, last_token_{};
   std::optional<Clock::time_point> first_token_;

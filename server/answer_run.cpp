@@ -127,7 +127,7 @@ asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait,
     shared = std::move(*begun);
   }
   JobRun run(app, wait, shared);
-  Progress progress(app, plan, joined);
+  Progress progress(app, plan, joined, exchange.request().id);
   const AnswerHead head = head_of(app, plan, *shared);
   AnswerParts parts{exchange, app, run, progress, head, plan};
   if (plan.stream) {

@@ -164,6 +164,8 @@ asio::awaitable<void> AnswerStream::end() {
     co_return;
   }
   note_failure(parts_);
+  // A job that nobody withdrew but the ticket: the stream had fallen too far behind.
+  if (parts_.progress.failure()->code == ErrorCode::cancelled && !parts_.app.draining) ++parts_.app.metrics.backpressure_drops;
   // Without [DONE] and without a finish reason nobody takes this for an answer.
   parts_.exchange.abandon();
   const std::string error = error_json(failure_error(*parts_.progress.failure(), parts_.app));

@@ -12,6 +12,7 @@
 #include "model/ticket.hpp"
 #include "server/access.hpp"
 #include "server/metrics.hpp"
+#include "server/request_log.hpp"
 #include "server/server.hpp"
 
 namespace k3::server {
@@ -25,6 +26,7 @@ class Workshop;
 struct App {
   ServerOptions options;
   Access access;
+  RequestLog log;
   std::shared_ptr<asio::io_context> io;
   std::shared_ptr<Model> model;                        // null while loading
   std::shared_ptr<const text::Tokenizer> tokenizer{};  // null while loading
@@ -32,12 +34,13 @@ struct App {
   bool draining = false;
 
   std::set<Connection*> connections{};
-  std::map<std::string, std::size_t> per_address{};
-  std::size_t body_bytes = 0;             // promised to bodies being read
-  std::set<ClientWait*> waits{};          // answers under way
-  std::function<void()> on_wait_ended{};  // a drain waits for it
-  std::shared_ptr<RunBoard> runs{};       // the model's jobs; never null once the server exists
-  std::shared_ptr<Workshop> workshop{};   // last user of the options and the tokenizer: never null once the server exists
+  std::map<std::string, std::size_t> per_address{};  // of those by the network
+  std::size_t local_connections = 0;                 // by the Unix socket
+  std::size_t body_bytes = 0;                        // promised to bodies being read
+  std::set<ClientWait*> waits{};                     // answers under way
+  std::function<void()> on_wait_ended{};             // a drain waits for it
+  std::shared_ptr<RunBoard> runs{};                  // the model's jobs; never null once the server exists
+  std::shared_ptr<Workshop> workshop{};  // last user of the options and the tokenizer: never null once the server exists
   Metrics metrics{};
   std::mt19937_64 random{std::random_device{}()};
 

@@ -20,6 +20,8 @@ Response health(const Request& request, App& app);
 Response livez(const Request& request, App& app);
 Response readyz(const Request& request, App& app);
 Response metrics(const Request& request, App& app);
+Response slots(const Request& request, App& app);
+Response props(const Request& request, App& app);
 Response static_file(const Request& request, App& app);
 
 // Whether the web client has a file at this path.

@@ -27,6 +27,8 @@ std::string_view reason(unsigned status) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 411:
+      return "Length Required";
     case 413:
       return "Content Too Large";
     case 415:
@@ -95,7 +97,7 @@ std::string error_json(const ApiError& error) {
 }
 
 Response error_response(const ApiError& error) {
-  return Response{.status = error.status, .body = error_json(error), .headers = error.headers};
+  return Response{.status = error.status, .body = error_json(error), .headers = error.headers, .code = error.code};
 }
 
 std::string Exchange::head(const Response& response, std::string_view length_field) const {
@@ -107,6 +109,10 @@ std::string Exchange::head(const Response& response, std::string_view length_fie
     cache_control = cache_control || name == "Cache-Control";
   }
   if (!cache_control) text += "Cache-Control: no-store\r\n";
+  if (!request_.allowed_origin.empty()) {
+    text += "Access-Control-Allow-Origin: " + request_.allowed_origin + "\r\nVary: Origin\r\n";
+    text += "Access-Control-Expose-Headers: Retry-After, X-K3-Warnings, X-Request-Id, X-Should-Retry\r\n";
+  }
   text += "X-Content-Type-Options: nosniff\r\nX-Request-Id: " + request_.id + "\r\n";
   text += length_field;
   text += request_.keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
@@ -115,6 +121,7 @@ std::string Exchange::head(const Response& response, std::string_view length_fie
 
 asio::awaitable<void> Exchange::respond(const Response& response) {
   status_ = response.status;
+  error_code_ = response.code;
   const bool bodiless = response.status == 204;
   std::string bytes = head(response, bodiless ? std::string() : fmt::format("Content-Length: {}\r\n", response.body.size()));
   const bool with_body = !bodiless && request_.method != "HEAD";

@@ -14,13 +14,18 @@ namespace k3::server {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct Request {
-  std::string id;            // X-Request-Id, ours
+  std::string id;            // X-Request-Id: the client's where it is sane, else ours
   std::string method, path;  // path without query, percent-decoded; "*" for OPTIONS *
   std::string host;          // of the Host field or the absolute URI, with port if given
   std::string origin, authorization, api_key;
-  std::string keepalive, idempotency_key;  // X-Keepalive, Idempotency-Key
-  bool sdk = false;                        // has an X-Stainless field: an SDK that sends again when it loses patience
-  bool resent = false;                     // X-Stainless-Retry-Count is 1 or more
+  std::string keepalive, idempotency_key;     // X-Keepalive, Idempotency-Key
+  bool sdk = false;                           // has an X-Stainless field: an SDK that sends again when it loses patience
+  bool resent = false;                        // X-Stainless-Retry-Count is 1 or more
+  std::string wanted_method, wanted_headers;  // of a preflight: what the page's request will be
+  bool from_public_page = false;              // of a preflight: the browser asks whether a local network may be reached
+  std::string allowed_origin;                 // the origin, where pages of it may read the response
+  std::string key_name;                       // of the API key it came with
+  bool has_length = false;                    // it says how long its body is
   std::string body;
   bool http11 = true;
   bool keep_alive = true;
@@ -31,6 +36,7 @@ struct Response {
   std::string content_type = "application/json";
   std::string body{};
   Headers headers{};
+  std::string code{};  // of an error, for the log
 };
 
 // What goes wrong with a request, in OpenAI's words.
@@ -70,6 +76,9 @@ class Exchange {
 
   // For the log.
   unsigned status() const { return status_; }
+  const std::string& peer() const { return connection_.peer(); }
+  const std::string& error_code() const { return error_code_; }
+  bool stalled() const { return connection_.stalled(); }
   std::size_t prompt_tokens = 0, output_tokens = 0;
   std::string_view outcome = "";  // finish reason or why there is none; one of our own words, which live as long as the program
 
@@ -79,6 +88,7 @@ class Exchange {
   Connection& connection_;
   Request request_;
   unsigned status_ = 0;
+  std::string error_code_;
 };
 
 }  // namespace k3::server

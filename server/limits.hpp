@@ -21,6 +21,9 @@ struct Limits {
   // --- one connection: deadlines are cumulative, so that a slow drip does not renew them ---
   std::chrono::milliseconds header_deadline{10'000};
   std::chrono::milliseconds body_deadline{60'000};
+  // After its first `body_grace` a body must have come at `body_rate` bytes a second on the whole.
+  std::size_t body_rate = 1024;
+  std::chrono::milliseconds body_grace{10'000};
   std::chrono::milliseconds idle{75'000};         // between two requests of a kept connection
   std::chrono::milliseconds write_stall{60'000};  // without the peer taking a byte
   std::chrono::milliseconds keepalive{10'000};    // between two signs of life of an answer that is not streamed
@@ -29,9 +32,10 @@ struct Limits {
   std::size_t bodies_bytes = 512 * 1024 * 1024;    // of all bodies being read at the same time
   std::size_t inline_body_bytes = 64 * 1024;       // above it a body is worked through by the workshop, not by the network thread
   std::size_t workshop_bytes = 128 * 1024 * 1024;  // of all bodies in the workshop, waiting or being worked on
-  std::size_t connections = 512;
-  std::size_t connections_per_address = 64;
-  std::size_t ticket_events = 4096;  // events a stream may lag behind the model before it is dropped
+  std::size_t connections = 512;                   // by the network, and as many again by the Unix socket
+  std::size_t connections_per_address = 64;        // of an IPv6 address its network of 64 bits counts
+  std::size_t refusals = 64;                       // connections beyond the limits that are being told so; more are just closed
+  std::size_t ticket_events = 4096;                // events a stream may lag behind the model before it is dropped
   // Of a run that a re-sent request may join: beyond it the run goes on, but is joined no more. Some 200 bytes each, more with
   // top_logprobs.
   std::size_t replay_events = 65'536;
@@ -43,7 +47,7 @@ constexpr bool consistent(const Limits& l) {
          // Depth bounds the recursion of the JSON reader and writer; a frame of theirs is below 1 KiB, a thread's stack 8 MiB.
          l.json_depth >= 8 && l.json_depth <= 1000 &&
          // A kept connection may sit longer than a proxy's usual 60 s, or the proxy reuses a socket that is just being closed.
-         l.idle.count() > 60'000 && l.header_deadline < l.idle && l.body_deadline >= l.header_deadline &&
+         l.idle.count() > 60'000 && l.header_deadline < l.idle && l.body_deadline >= l.header_deadline && l.body_rate > 0 &&
          l.connections_per_address <= l.connections && l.bodies_bytes >= l.body_bytes &&
          // The largest body must be admissible to an empty workshop.
          l.workshop_bytes >= l.body_bytes && l.ticket_events >= 64 && l.replay_events >= l.ticket_events;

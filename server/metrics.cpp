@@ -66,12 +66,38 @@ class Exposition {
   std::string_view name_;
 };
 
+void write_connections(Exposition& out, const App& app) {
+  std::size_t reading = 0, answering = 0;
+  for (const Connection* connection : app.connections) {
+    reading += connection->reading ? 1 : 0;
+    answering += connection->busy ? 1 : 0;
+  }
+  out.gauge("k3_connections", "Open connections: between requests, reading one, answering one.");
+  out.sample("state=\"idle\"", app.connections.size() - reading - answering);
+  out.sample("state=\"reading\"", reading);
+  out.sample("state=\"answering\"", answering);
+  out.counter("k3_accept_failures_total", "Connections that could not be accepted, for want of descriptors most likely.",
+              app.metrics.accept_failures);
+  out.counter("k3_tls_handshakes_failed_total", "Connections that ended before there was a key.", app.metrics.handshakes_failed);
+}
+
+void write_process(Exposition& out) {
+  const ProcessUse use = process_use();
+  out.counter("process_cpu_seconds_total", "Time of the processor.", use.cpu_seconds);
+  out.gauge("process_resident_memory_bytes", "Memory that is there.", use.resident_bytes);
+  out.gauge("process_virtual_memory_bytes", "Addresses taken.", use.virtual_bytes);
+  out.gauge("process_open_fds", "Open files and sockets.", use.open_files);
+  out.gauge("process_max_fds", "How many may be open.", use.most_files);
+  out.gauge("process_threads", "Threads.", use.threads);
+  out.gauge("process_start_time_seconds", "When the process started, in seconds of Unix time.", use.start_time);
+}
+
 void write_server(Exposition& out, const App& app) {
   const Metrics& m = app.metrics;
   out.gauge("k3_ready", "1 when the model is loaded and requests are taken.", app.model && !app.draining ? 1 : 0);
   out.gauge("k3_draining", "1 when the server is shutting down.", app.draining ? 1 : 0);
   out.gauge("k3_start_time_seconds", "When the server started, in seconds of Unix time.", app.started);
-  out.gauge("k3_connections", "Open connections.", app.connections.size());
+  write_connections(out, app);
   out.counter("k3_connections_refused_total", "Connections closed at once because there were too many.", m.connections_refused);
   out.counter("k3_requests_total", "Requests answered or given up; finish says how an answer of the model ended.");
   for (const auto& [what, count] : m.requests) {
@@ -87,6 +113,10 @@ void write_server(Exposition& out, const App& app) {
   out.histogram("k3_inter_token_seconds", "From a token to the next.", m.between_tokens);
   out.histogram("k3_e2e_seconds", "From a request to the end of its answer; of those that have one.", m.whole_answer);
   out.counter("k3_sse_pings_total", "Comments sent to keep a silent stream alive.", m.pings);
+  out.counter("k3_sse_backpressure_drops_total", "Answers given up because their reader took nothing, or fell too far behind.",
+              m.backpressure_drops);
+  out.counter("k3_generated_tokens_total", "Tokens of answers, by what they are part of.");
+  for (std::size_t i = 0; i < kChannelNames.size(); ++i) out.sample(fmt::format("channel=\"{}\"", kChannelNames[i]), m.written[i]);
 }
 
 void write_drive(Exposition& out, const WorkDone& work) {
@@ -118,7 +148,7 @@ void write_model(Exposition& out, const ModelStatus& status) {
   out.counter("k3_prompt_tokens_total", "Tokens of prompts, by whether they were computed or found computed.");
   out.sample("source=\"computed\"", work.prompt_tokens);
   out.sample("source=\"cached\"", work.cached_prompt_tokens);
-  out.counter("k3_generated_tokens_total", "Tokens written.", work.decoded_tokens);
+  out.counter("k3_decoded_tokens_total", "Tokens the model has written, for whomever.", work.decoded_tokens);
   out.counter(
       "k3_step_seconds_total",
       "Where the time of steps goes: serial before a layer's experts are known, overlapped with their reads, waiting for bytes.");
@@ -134,6 +164,7 @@ void write_model(Exposition& out, const ModelStatus& status) {
 Response metrics(const Request&, App& app) {
   Exposition out;
   write_server(out, app);
+  write_process(out);
   write_model(out, app.model ? app.model->status() : ModelStatus{});
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = out.take()};
 }

@@ -2,12 +2,22 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <compare>
 #include <cstdint>
+#include <list>
 #include <map>
+#include <string>
 #include <string_view>
 
 namespace k3::server {
+
+// The process as its operating system sees it.
+struct ProcessUse {
+  double cpu_seconds = 0, start_time = 0;  // of the processor; of Unix time
+  std::uint64_t resident_bytes = 0, virtual_bytes = 0, open_files = 0, most_files = 0, threads = 0;
+};
+ProcessUse process_use();
 
 // Of seconds. A token takes seconds here and an answer hours, so the bounds go that far.
 class Histogram {
@@ -27,6 +37,10 @@ class Histogram {
 
 enum class Stage : std::uint8_t { queued, prefill, decode };
 inline constexpr std::array<std::string_view, 3> kStageNames{"queued", "prefill", "decode"};
+enum class Channel : std::uint8_t { think, response, tool };
+inline constexpr std::array<std::string_view, 3> kChannelNames{"think", "response", "tool"};
+
+class InStage;
 
 struct Metrics {
   // Labels come from our own few words, never from what a client sends: their number stays small.
@@ -40,14 +54,26 @@ struct Metrics {
   std::array<std::size_t, 3> in_stage{};  // answers under way
   std::array<std::uint64_t, 3> left{};    // by their clients
   Histogram queue_wait, first_token, between_tokens, whole_answer;
-  std::uint64_t pings = 0, connections_refused = 0;
+  std::array<std::uint64_t, 3> written{};  // tokens, by channel
+  std::uint64_t pings = 0, backpressure_drops = 0, connections_refused = 0, accept_failures = 0, handshakes_failed = 0;
+  std::list<const InStage*> answers;  // under way, the oldest first
 };
 
 // An answer under way, counted in the stage it is in for as long as this lives.
 class InStage {
  public:
-  explicit InStage(Metrics& metrics) : metrics_(metrics) { ++metrics_.in_stage[index()]; }
-  ~InStage() { --metrics_.in_stage[index()]; }
+  // `id`: of the request, for GET /slots; `prompt`: its tokens.
+  InStage(Metrics& metrics, std::string id, std::size_t prompt)
+      : prompt_tokens(prompt),
+        metrics_(metrics),
+        id_(std::move(id)),
+        place_(metrics_.answers.insert(metrics_.answers.end(), this)) {
+    ++metrics_.in_stage[index()];
+  }
+  ~InStage() {
+    --metrics_.in_stage[index()];
+    metrics_.answers.erase(place_);
+  }
   InStage(const InStage&) = delete;
   InStage& operator=(const InStage&) = delete;
 
@@ -57,11 +83,25 @@ class InStage {
     ++metrics_.in_stage[index()];
   }
   void client_left() { ++metrics_.left[index()]; }
+  // One more token of the answer; `counts` unless another client of the same run has counted it.
+  void wrote(Channel channel, bool counts) {
+    if (counts) ++metrics_.written[static_cast<std::size_t>(channel)];
+    ++output_tokens;
+  }
+
+  Stage stage() const { return stage_; }
+  const std::string& id() const { return id_; }
+  double age() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count(); }
+  std::size_t position = 0;  // in the queue
+  std::size_t prompt_tokens, prompt_done = 0, prompt_cached = 0, output_tokens = 0;
 
  private:
   std::size_t index() const { return static_cast<std::size_t>(stage_); }
 
   Metrics& metrics_;
+  std::string id_;
+  std::list<const InStage*>::iterator place_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   Stage stage_ = Stage::queued;
 };
 

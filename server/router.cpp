@@ -1,5 +1,8 @@
 #include "server/router.hpp"
 
+#include <algorithm>
+#include <cctype>
+
 #include "server/endpoints.hpp"
 
 namespace k3::server {
@@ -26,6 +29,8 @@ constexpr Route kRoutes[] = {
     {false, "/readyz", true, false, readyz, nullptr},
     // With a key: how much a machine is used, and when, is its owner's business.
     {false, "/metrics", false, false, metrics, nullptr},
+    {false, "/slots", false, false, slots, nullptr},
+    {false, "/props", false, true, props, nullptr},
 };
 constexpr Route kOneModel{false, "/v1/models/", false, true, one_model, nullptr};
 // Without a key: the page itself is no secret, and a browser could not send one when it is opened.
@@ -45,14 +50,53 @@ bool method_fits(const Route& route, std::string_view method) {
   return route.post ? method == "POST" : method == "GET" || method == "HEAD";
 }
 
+bool is_open(const Route* route, const App& app) {
+  return route != nullptr && (route->open || (route->answer == metrics && app.options.metrics_public));
+}
+
+// Of the fields a page wants to send, those it may; in lower case, as browsers write them.
+std::string allowed_headers(std::string_view wanted) {
+  constexpr std::string_view kAllowed[] = {"accept",       "anthropic-beta", "anthropic-version",   "authorization",
+                                           "content-type", "openai-beta",    "openai-organization", "openai-project",
+                                           "x-api-key",    "x-keepalive",    "x-request-id"};
+  std::string result;
+  const auto add = [&result](std::string_view name) { result.append(result.empty() ? "" : ", ").append(name); };
+  for (const auto name : kAllowed) add(name);
+  // The openai packages send a dozen of these, and more with each release.
+  constexpr std::string_view kPrefix = "x-stainless-";
+  while (!wanted.empty()) {
+    const std::size_t comma = std::min(wanted.find(','), wanted.size());
+    std::string name;
+    for (const char c : wanted.substr(0, comma)) {
+      if (c != ' ') name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    const bool plain = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
+    if (name.starts_with(kPrefix) && plain) add(name);
+    wanted.remove_prefix(std::min(comma + 1, wanted.size()));
+  }
+  return result;
+}
+
+// What may be asked at a path; to a browser that asks for a page of another origin, in its own terms.
+Response options_response(const Request& request, const Route* route) {
+  const std::string methods = route != nullptr ? allowed_methods(*route) : "GET, HEAD, POST, OPTIONS";
+  Response response{.status = 204, .content_type = "", .headers = {{"Allow", methods}}};
+  if (request.allowed_origin.empty() || request.wanted_method.empty()) return response;
+  response.headers.emplace_back("Access-Control-Allow-Methods", methods);
+  response.headers.emplace_back("Access-Control-Allow-Headers", allowed_headers(request.wanted_headers));
+  response.headers.emplace_back("Access-Control-Max-Age", "600");
+  if (request.from_public_page) response.headers.emplace_back("Access-Control-Allow-Private-Network", "true");
+  return response;
+}
+
 }  // namespace
 
-std::optional<ApiError> admit(const Request& request, const App& app) {
+std::optional<ApiError> admit(Request& request, const App& app) {
   if (auto refusal = app.access.check_site(request)) return refusal;
   // A preflight carries no key and does nothing.
   if (request.method == "OPTIONS") return std::nullopt;
   const Route* route = find_route(request.path);
-  if (route == nullptr || !route->open) {
+  if (!is_open(route, app)) {
     if (auto refusal = app.access.check_key(request)) return refusal;
   }
   if (route == nullptr) return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
@@ -61,6 +105,10 @@ std::optional<ApiError> admit(const Request& request, const App& app) {
                     .message = "this path answers " + allowed_methods(*route),
                     .code = "method_not_allowed",
                     .headers = {{"Allow", allowed_methods(*route)}}};
+  }
+  if (route->post && !request.has_length) {
+    return ApiError{
+        .status = 411, .message = "a body is needed here, with its Content-Length or chunked", .code = "length_required"};
   }
   if (!route->needs_model) return std::nullopt;
   if (app.draining) {
@@ -86,9 +134,7 @@ asio::awaitable<void> dispatch(Exchange& exchange, App& app) {
   const Route* route = find_route(exchange.request().path);
   Response response;
   if (exchange.request().method == "OPTIONS") {
-    response = Response{.status = 204,
-                        .content_type = "",
-                        .headers = {{"Allow", route != nullptr ? allowed_methods(*route) : "GET, HEAD, POST, OPTIONS"}}};
+    response = options_response(exchange.request(), route);
   } else if (route->prepare != nullptr) {
     co_await answer_body(exchange, app, route->prepare);
     co_return;

@@ -5,8 +5,8 @@
 
 namespace k3::server {
 
-// What can be refused on sight of the head, before any of the body is read.
-std::optional<ApiError> admit(const Request& request, const App& app);
+// What can be refused on sight of the head, before any of the body is read. Notes whose key it came with.
+std::optional<ApiError> admit(Request& request, const App& app);
 
 // What a path is called in metrics: one of a few names, whatever a client asks for. Lives as long as the program.
 std::string_view endpoint_name(std::string_view path);

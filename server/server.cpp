@@ -1,6 +1,7 @@
 #include "server/server.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -8,10 +9,13 @@
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <ctime>
+#include <list>
 #include <thread>
+#include <utility>
 
 #include "server/app.hpp"
 #include "server/client_wait.hpp"
+#include "server/doors.hpp"
 #include "server/run_board.hpp"
 #include "server/workshop.hpp"
 
@@ -22,32 +26,53 @@ using boost::system::error_code;
 
 // After the drain's deadline an aborted answer needs a moment to tell its client so.
 constexpr std::chrono::milliseconds kLastWords{1000};
-
-Error io_error(std::string what, const error_code& error) { return fail(ErrorCode::io, std::move(what) + ": " + error.message()); }
+constexpr std::chrono::milliseconds kAcceptPause{100};
 
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+// A door, and the pause after a failure to let somebody in.
+struct Entrance {
+  Entrance(Door open, asio::io_context& io) : door(std::move(open)), retry(io) {}
+  Door door;
+  asio::steady_timer retry;
+};
+
+// What counts as one address: whoever has an IPv6 address has 2^64 of them.
+std::string neighbourhood(const std::string& peer) {
+  error_code error;
+  const auto address = asio::ip::make_address(peer, error);
+  if (error || !address.is_v6() || address.to_v6().is_v4_mapped()) return peer;
+  auto bytes = address.to_v6().to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
+  return asio::ip::address_v6(bytes).to_string();
+}
+
+asio::awaitable<void> tell_refusal(std::shared_ptr<Connection> connection, std::string bytes) {
+  const bool written = co_await connection->write(bytes);
+  if (written) co_await connection->linger();
+  connection->close();
+}
+
 }  // namespace
 
 struct Server::State {
-  explicit State(ServerOptions options, Access access)
+  State(ServerOptions options, Access access, RequestLog log)
       : io(std::make_shared<asio::io_context>(1)),
-        acceptor(*io),
         drain_timer(*io),
-        retry_timer(*io),
         signals(*io),
-        app{.options = std::move(options), .access = std::move(access), .io = io, .model = nullptr} {
+        app{.options = std::move(options), .access = std::move(access), .log = std::move(log), .io = io, .model = nullptr} {
     app.workshop = std::make_shared<Workshop>(*io, app.options.limits);
     app.runs = std::make_shared<RunBoard>(app);
   }
 
   std::shared_ptr<asio::io_context> io;
-  tcp::acceptor acceptor;
+  std::list<Entrance> entrances;
+  std::shared_ptr<TlsContext> tls;
+  std::size_t refusing = 0;
   asio::steady_timer drain_timer;
-  asio::steady_timer retry_timer;
   asio::signal_set signals;
   App app;
   std::string url;
@@ -55,74 +80,117 @@ struct Server::State {
   std::thread thread;
 
   Result<void> listen(const asio::ip::address& address);
-  asio::awaitable<void> accept_all();
-  void take(tcp::socket socket);
+  asio::awaitable<void> accept_all(Entrance& entrance);
+  void take(Socket socket);
+  void begin_session(const std::shared_ptr<Connection>& connection);
+  void refuse(const std::shared_ptr<Connection>& connection);
   void begin_drain(std::chrono::milliseconds deadline);
   void finish_if_idle();
   void run();
 };
 
 Result<void> Server::State::listen(const asio::ip::address& address) {
-  const tcp::endpoint endpoint(address, app.options.port);
-  error_code error;
-  acceptor.open(endpoint.protocol(), error);
-  // Without it a restart would have to wait for the old connections' TIME_WAIT. It does not let two servers share a port.
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return io_error(fmt::format("cannot listen on {} port {}", app.options.host, app.options.port), error);
-  port = acceptor.local_endpoint(error).port();
-  url = fmt::format("http://{}:{}", address.is_v6() ? "[" + address.to_string() + "]" : address.to_string(), port);
+  const auto& options = app.options;
+  if (!options.tls_certificate.empty() || !options.tls_key.empty()) {
+    if (options.tls_certificate.empty() || options.tls_key.empty())
+      return fail(ErrorCode::invalid_argument, "TLS takes two files: a certificate and its key");
+    auto made = TlsContext::create(options.tls_certificate, options.tls_key);
+    if (!made) return made.error();
+    tls = std::move(*made);
+  }
+  if (!options.unix_socket.empty()) {
+    auto door = Door::local(*io, options.unix_socket);
+    if (!door) return door.error();
+    entrances.emplace_back(std::move(*door), *io);
+    url = "unix:" + options.unix_socket.string();
+  }
+  if (options.tcp) {
+    auto door = Door::tcp(*io, address, options.port);
+    if (!door) return door.error();
+    port = door->port();
+    url = fmt::format("{}://{}:{}", tls ? "https" : "http", address.is_v6() ? "[" + address.to_string() + "]" : address.to_string(),
+                      port);
+    entrances.emplace_back(std::move(*door), *io);
+  }
+  if (entrances.empty()) return fail(ErrorCode::invalid_argument, "nowhere to listen: neither a port nor a Unix socket");
   return {};
 }
 
-void Server::State::take(tcp::socket socket) {
-  auto connection = std::make_shared<Connection>(std::move(socket), app.options.limits);
-  const std::string peer = connection->peer();
+void Server::State::take(Socket socket) {
+  auto connection = std::make_shared<Connection>(std::move(socket), app.options.limits,
+                                                 Connection::Manners{.tls = tls, .half_close = app.options.half_close});
   const auto& limits = app.options.limits;
-  if (app.connections.size() >= limits.connections || app.per_address[peer] >= limits.connections_per_address) {
-    ++app.metrics.connections_refused;
-    // Without reading the request: one write that fits any send buffer, and gone.
-    const std::string body = error_json({.status = 503, .message = "too many connections", .code = "too_many_connections"});
-    const std::string bytes = fmt::format(
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\nContent-Length: {}\r\n"
-        "Connection: close\r\n\r\n{}",
-        body.size(), body);
-    error_code ignored;
-    connection->socket().write_some(asio::buffer(bytes), ignored);
-    return connection->close();
+  bool full = false;
+  if (connection->local()) {
+    full = app.local_connections >= limits.connections;
+  } else {
+    const auto known = app.per_address.find(neighbourhood(connection->peer()));
+    full = app.connections.size() - app.local_connections >= limits.connections ||
+           (known != app.per_address.end() && known->second >= limits.connections_per_address);
   }
+  if (full) {
+    refuse(connection);
+  } else {
+    begin_session(connection);
+  }
+}
+
+// Without reading the request, and without taking one of the places.
+void Server::State::refuse(const std::shared_ptr<Connection>& connection) {
+  ++app.metrics.connections_refused;
+  // A handshake costs more than it is worth here, and a crowd is not talked to one by one.
+  if (connection->encrypted() || refusing >= app.options.limits.refusals) return connection->close();
+  const std::string body = error_json({.status = 503, .message = "too many connections", .code = "too_many_connections"});
+  std::string bytes = fmt::format(
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\nContent-Length: {}\r\n"
+      "Connection: close\r\n\r\n{}",
+      body.size(), body);
+  ++refusing;
+  asio::co_spawn(*io, tell_refusal(connection, std::move(bytes)), [this](const std::exception_ptr&) { --refusing; });
+}
+
+void Server::State::begin_session(const std::shared_ptr<Connection>& connection) {
+  const std::string peer = connection->local() ? std::string() : neighbourhood(connection->peer());
   app.connections.insert(connection.get());
-  ++app.per_address[peer];
+  ++(connection->local() ? app.local_connections : app.per_address[peer]);
   asio::co_spawn(*io, run_session(connection, app), [this, connection, peer](const std::exception_ptr& failure) {
     try {
       if (failure) std::rethrow_exception(failure);
     } catch (const std::exception& error) {
-      spdlog::error("session with {} failed: {}", peer, error.what());
+      spdlog::error("session with {} failed: {}", connection->peer(), error.what());
     }
     connection->close();
     app.connections.erase(connection.get());
-    if (--app.per_address[peer] == 0) app.per_address.erase(peer);
+    if (connection->local()) {
+      --app.local_connections;
+    } else if (--app.per_address[peer] == 0) {
+      app.per_address.erase(peer);
+    }
     finish_if_idle();
   });
 }
 
-asio::awaitable<void> Server::State::accept_all() {
+asio::awaitable<void> Server::State::accept_all(Entrance& entrance) {
+  auto& acceptor = entrance.door.acceptor();
+  std::size_t failures = 0;
   while (acceptor.is_open()) {
-    tcp::socket socket(*io);
+    Socket socket(*io);
     const auto accepted = co_await acceptor.async_accept(socket, kAsTuple);
     const error_code error = std::get<0>(accepted);
+    if (error == asio::error::operation_aborted) break;
     if (!error) {
+      if (failures > 0) spdlog::warn("connections are accepted again, after {} failures", std::exchange(failures, 0));
       take(std::move(socket));
-    } else if (error == asio::error::operation_aborted) {
-      break;
-    } else {
-      // Out of descriptors, most likely: trying again at once would only burn the CPU that is to free some.
-      spdlog::warn("cannot accept a connection: {}", error.message());
-      retry_timer.expires_after(std::chrono::milliseconds(100));
-      const auto waited = co_await retry_timer.async_wait(kAsTuple);
-      static_cast<void>(waited);
+      continue;
     }
+    // Whoever had gone before it was accepted is no trouble of this server.
+    if (error == asio::error::connection_aborted) continue;
+    // Out of descriptors, most likely: trying again at once would only burn the CPU that is to free some, and fill the log.
+    if (failures++ == 0) spdlog::warn("cannot accept a connection: {}", error.message());
+    ++app.metrics.accept_failures;
+    entrance.retry.expires_after(kAcceptPause);
+    const auto waited = co_await entrance.retry.async_wait(kAsTuple);
+    static_cast<void>(waited);
   }
 }
 
@@ -149,19 +217,23 @@ void Server::State::begin_drain(std::chrono::milliseconds deadline) {
 // the connections that wait for a request are dropped, and when all sessions have ended nothing is left for the thread to do.
 void Server::State::finish_if_idle() {
   if (!app.draining || !app.waits.empty()) return;
-  error_code ignored;
-  acceptor.close(ignored);
-  retry_timer.cancel();
+  for (auto& entrance : entrances) {
+    entrance.door.close();
+    entrance.retry.cancel();
+  }
   const auto connections = app.connections;
   for (Connection* connection : connections) {
     if (!connection->busy) connection->drop();
   }
   if (!app.connections.empty()) return;
   drain_timer.cancel();
+  error_code ignored;
   signals.cancel(ignored);
 }
 
 void Server::State::run() {
+  // So that `top -H` tells what the network costs from what the model does.
+  ::pthread_setname_np(::pthread_self(), "k3-http");
   for (;;) {
     try {
       io->run();
@@ -184,9 +256,11 @@ Result<std::unique_ptr<Server>> Server::bind(ServerOptions options) {
                  .expected = "a numeric address or localhost",
                  .got = options.host};
   }
-  auto access = Access::create(options, address.is_loopback());
+  auto access = Access::create(options, options.tcp && !address.is_loopback());
   if (!access) return access.error();
-  auto state = std::make_unique<State>(std::move(options), std::move(*access));
+  auto log = RequestLog::create(options);
+  if (!log) return log.error();
+  auto state = std::make_unique<State>(std::move(options), std::move(*access), std::move(*log));
   if (auto listening = state->listen(address); !listening) return listening.error();
   state->app.started = static_cast<std::int64_t>(std::time(nullptr));
   state->app.on_wait_ended = [raw = state.get()] { raw->finish_if_idle(); };
@@ -202,9 +276,11 @@ std::uint16_t Server::port() const { return state_->port; }
 std::string Server::url() const { return state_->url; }
 
 void Server::start() {
-  asio::co_spawn(*state_->io, state_->accept_all(), [](const std::exception_ptr& failure) {
-    if (failure) std::rethrow_exception(failure);
-  });
+  for (auto& entrance : state_->entrances) {
+    asio::co_spawn(*state_->io, state_->accept_all(entrance), [](const std::exception_ptr& failure) {
+      if (failure) std::rethrow_exception(failure);
+    });
+  }
   state_->thread = std::thread([this] { state_->run(); });
 }
 

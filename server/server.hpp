@@ -39,15 +39,25 @@ std::optional<PingStyle> ping_style(std::string_view name);
 // "102") repeats 102 Processing, which leaves the status open but does not pass every proxy.
 enum class Keepalive : std::uint8_t { pad, interim, off };
 std::optional<Keepalive> keepalive(std::string_view name);
+enum class LogFormat : std::uint8_t { text, json };
 
 struct ServerOptions {
   std::string host = "127.0.0.1";  // a numeric address, or "localhost"
   std::uint16_t port = 8080;       // 0: a free one, see Server::port()
-  // Lines `NAME KEY` (or just `KEY`); `#` starts a comment. Empty path: no key is asked for, and then only loopback may be bound.
+  bool tcp = true;                 // false: only the Unix socket
+  // A further place to listen at, for its owner's processes: the file is made with mode 0600 and goes away with the server.
+  std::filesystem::path unix_socket{};
+  // PEM files. With both, the port speaks TLS (1.2 and up) and nothing else; the Unix socket stays in clear.
+  std::filesystem::path tls_certificate{}, tls_key{};
+  // Lines `NAME:KEY` (or just `KEY`); `#` starts a comment. Empty path: no key is asked for, and then only loopback may be bound.
   std::filesystem::path api_key_file;
   // Further names (without port) that a Host header may carry; loopback names always may. On a non-loopback bind, where a key
   // guards the server, any Host is taken unless this list is non-empty.
   std::vector<std::string> allowed_hosts;
+  // Whose pages may use this server, as browsers name origins: "https://app.example". "*": all, which takes an API key file.
+  std::vector<std::string> cors_origins{};
+  bool half_close = false;      // a client that has shut its sending side is still there, and not gone
+  bool metrics_public = false;  // GET /metrics without a key
   PingStyle ping_style = PingStyle::comment;
   std::chrono::milliseconds ping_interval{10'000};  // how long a stream may be silent; 0: as long as it likes
   Keepalive keepalive = Keepalive::pad;
@@ -56,7 +66,9 @@ struct ServerOptions {
   // For what a request does not say itself. The seed is of no use here: each request draws one.
   generation::Sampling sampling{};
   text::ThinkingDefault thinking{};
-  bool log_requests = true;  // a line per request, without bodies, to spdlog's default logger
+  bool log_requests = true;  // a line per request, without bodies
+  LogFormat log_format = LogFormat::text;
+  std::filesystem::path log_file{};  // appended to; empty: text to spdlog's default logger, JSON to stderr
   Limits limits{};
   // A seam for tests: the time that pings, pads and graces go by. Empty: the steady clock.
   std::function<std::chrono::steady_clock::time_point()> clock{};
@@ -66,7 +78,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Reads the key file, binds and listens. Errors: io (port in use, ...), invalid_argument (open bind without a key, bad key file).
+  // Reads the key and TLS files, binds and listens. Errors: io (port in use, ...), invalid_argument (open bind without a key, bad
+  // key, certificate or origin).
   static Result<std::unique_ptr<Server>> bind(ServerOptions options);
   // Stops at once if it still runs: cancels all answers and joins the thread.
   ~Server();
@@ -74,7 +87,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const;
-  std::string url() const;  // "http://127.0.0.1:8080"
+  std::string url() const;  // "http://127.0.0.1:8080", "https://…" with TLS, "unix:PATH" without TCP
 
   void start();
   // From here on requests are answered. Any thread, after start(). Both must be non-null.

@@ -1,14 +1,12 @@
 // From bytes to requests: the only place that knows Beast's HTTP parser. Whatever is refused before its body has been read ends the
 // connection, because what follows on it cannot be told from the unread body.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <cctype>
 
 #include "server/app.hpp"
 #include "server/client_wait.hpp"
@@ -22,6 +20,8 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using boost::system::error_code;
 using Parser = http::request_parser<http::string_body>;
+
+constexpr std::size_t kHeadPiece = 4096, kBodyPiece = 64 * 1024;  // read at a time
 
 enum class Got { message, refusal, nothing };  // nothing: the peer has closed, or said nothing for too long
 
@@ -48,31 +48,54 @@ Got judge(const Connection& connection, const error_code& error, ApiError& refus
   return Got::refusal;
 }
 
+std::string_view bytes_in(const beast::flat_buffer& buffer) {
+  const auto all = buffer.data();
+  return {static_cast<const char*>(all.data()), all.size()};
+}
+
 // What came is in the buffer, and is what `fresh` shows.
-asio::awaitable<error_code> read_more(Connection& connection, beast::flat_buffer& buffer, std::string_view& fresh) {
-  const std::size_t room = std::min<std::size_t>(buffer.max_size() - buffer.size(), 4096);
+asio::awaitable<error_code> read_more(Connection& connection, beast::flat_buffer& buffer, std::size_t most,
+                                      std::string_view& fresh) {
+  const std::size_t room = std::min<std::size_t>(buffer.max_size() - buffer.size(), most);
   if (room == 0) co_return make_error_code(http::error::buffer_overflow);
   const auto space = buffer.prepare(room);
-  const auto read = co_await connection.socket().async_read_some(space, kAsTuple);
+  const auto read = co_await connection.read_some(space);
   buffer.commit(std::get<1>(read));
-  const auto all = buffer.data();
-  fresh = std::string_view(static_cast<const char*>(all.data()), all.size()).substr(all.size() - std::get<1>(read));
+  fresh = bytes_in(buffer).substr(buffer.size() - std::get<1>(read));
   co_return std::get<0>(read);
 }
 
-asio::awaitable<Got> read_head(Connection& connection, beast::flat_buffer& buffer, Parser& parser, bool first, ApiError& refusal) {
+// Waits for the first byte of a request. One empty line before it is let pass (RFC 9112 2.2): some clients end a body with one.
+asio::awaitable<bool> await_request(Connection& connection, beast::flat_buffer& buffer, bool first) {
   const Limits& limits = connection.limits();
-  std::string_view fresh(static_cast<const char*>(buffer.data().data()), buffer.size());
-  if (fresh.empty()) {
-    // A fresh connection is expected to say something soon; a kept one may be silent for longer.
-    connection.arm(first ? limits.header_deadline : limits.idle);
-    const auto silence = co_await read_more(connection, buffer, fresh);
-    connection.disarm();
-    if (silence) co_return Got::nothing;
+  bool skipped = false;
+  // A kept connection's memory goes back while it is silent: there may be thousands.
+  if (buffer.size() == 0) buffer.shrink_to_fit();
+  // A fresh connection is expected to say something soon; a kept one may be silent for longer.
+  connection.arm(first ? limits.header_deadline : limits.idle);
+  for (;;) {
+    const std::string_view got = bytes_in(buffer);
+    if (got.starts_with("\r\n") && !skipped) {
+      skipped = true;
+      buffer.consume(2);
+    } else if (!got.empty() && (got != "\r" || skipped)) {
+      break;
+    } else {
+      std::string_view fresh;
+      if (co_await read_more(connection, buffer, kHeadPiece, fresh)) break;
+    }
   }
+  connection.disarm();
+  co_return buffer.size() > 0 && bytes_in(buffer) != "\r";
+}
+
+asio::awaitable<Got> read_head(Connection& connection, beast::flat_buffer& buffer, Parser& parser, bool first, ApiError& refusal) {
+  if (!co_await await_request(connection, buffer, first)) co_return Got::nothing;
+  connection.reading = true;
+  std::string_view fresh = bytes_in(buffer);
   HeadScan scan;
   error_code error;
-  connection.arm(limits.header_deadline);
+  connection.arm(connection.limits().header_deadline);
   for (;;) {
     if (const auto wrong = scan.feed(fresh); !wrong.empty()) {
       connection.disarm();
@@ -81,7 +104,7 @@ asio::awaitable<Got> read_head(Connection& connection, beast::flat_buffer& buffe
     }
     buffer.consume(parser.put(buffer.data(), error));
     if (error != http::error::need_more) break;
-    error = co_await read_more(connection, buffer, fresh);
+    error = co_await read_more(connection, buffer, kHeadPiece, fresh);
     if (error) break;
   }
   connection.disarm();
@@ -91,37 +114,86 @@ asio::awaitable<Got> read_head(Connection& connection, beast::flat_buffer& buffe
   co_return judge(connection, error, refusal);
 }
 
-// A promise of memory for a body of `bytes`; what all bodies may take together is bounded.
+// What has come of a body, for as long as it is being read; what has come of all of them together is bounded. Counting what is
+// announced instead, a few clients that announce much and send nothing would keep everybody else out.
 class BodyShare {
  public:
-  BodyShare(App& app, std::size_t bytes) : app_(app), bytes_(bytes) { app_.body_bytes += bytes_; }
+  explicit BodyShare(App& app) : app_(app) {}
   ~BodyShare() { app_.body_bytes -= bytes_; }
   BodyShare(const BodyShare&) = delete;
   BodyShare& operator=(const BodyShare&) = delete;
-  bool fits() const { return app_.body_bytes <= app_.options.limits.bodies_bytes; }
+  bool has_room(std::uint64_t bytes) const { return app_.body_bytes + bytes <= app_.options.limits.bodies_bytes; }
+  bool add(std::size_t bytes) {
+    bytes_ += bytes;
+    app_.body_bytes += bytes;
+    return has_room(0);
+  }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   App& app_;
-  std::size_t bytes_;
+  std::size_t bytes_ = 0;
 };
+
+// How long the rest of a body may take that began `began` and of which `got` bytes are here.
+std::chrono::milliseconds patience(const Limits& limits, Clock::time_point began, std::size_t got) {
+  const std::chrono::milliseconds paid(got * 1000 / limits.body_rate);
+  const auto allowed = std::min(limits.body_deadline, limits.body_grace + paid);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(began + allowed - Clock::now());
+}
+
+// Reads until the parser has the whole message, or there is no room for more of it (no_buffer_space). The deadline moves with what
+// has come, so that a drip does not keep a place.
+asio::awaitable<error_code> receive(Connection& connection, beast::flat_buffer& buffer, Parser& parser, BodyShare& share) {
+  const auto began = Clock::now();
+  error_code error;
+  parser.eager(true);
+  while (!parser.is_done()) {
+    if (buffer.size() > 0) {
+      buffer.consume(parser.put(buffer.data(), error));
+      if (error && error != http::error::need_more) co_return error;
+      if (!error) continue;
+    }
+    std::string_view fresh;
+    connection.arm(patience(connection.limits(), began, share.bytes()));
+    error = co_await read_more(connection, buffer, kBodyPiece, fresh);
+    connection.disarm();
+    if (error) co_return error;
+    if (!share.add(fresh.size())) co_return asio::error::no_buffer_space;
+  }
+  co_return error_code();
+}
+
+ApiError too_many_uploads() {
+  return {.status = 503, .message = "too many uploads at once", .code = "busy", .headers = {{"Retry-After", "5"}}};
+}
 
 asio::awaitable<Got> read_body(Connection& connection, App& app, beast::flat_buffer& buffer, Parser& parser, ApiError& refusal) {
   if (parser.is_done()) co_return Got::message;
   const auto declared = parser.content_length();
-  const BodyShare share(app, declared ? static_cast<std::size_t>(*declared) : connection.limits().body_bytes);
-  if (!share.fits()) {
-    refusal = {.status = 503, .message = "too many uploads at once", .code = "busy", .headers = {{"Retry-After", "5"}}};
+  BodyShare share(app);
+  if (!share.has_room(declared.value_or(0))) {
+    refusal = too_many_uploads();
     co_return Got::refusal;
   }
-  if (!parser.get()[http::field::expect].empty()) {
+  // Whoever has sent some of the body already does not wait to be asked for it, and HTTP/1.0 knows no interim response.
+  if (!parser.get()[http::field::expect].empty() && buffer.size() == 0 && parser.get().version() >= 11) {
     const bool told = co_await connection.write("HTTP/1.1 100 Continue\r\n\r\n");
     if (!told) co_return Got::nothing;
   }
-  connection.arm(connection.limits().body_deadline);
-  const auto read = co_await http::async_read(connection.socket(), buffer, parser, kAsTuple);
-  connection.disarm();
-  if (std::get<0>(read)) co_return judge(connection, std::get<0>(read), refusal);
-  co_return Got::message;
+  const error_code error = co_await receive(connection, buffer, parser, share);
+  // An answer can take hours: what was room for the body is not kept for it.
+  if (buffer.size() == 0) buffer.shrink_to_fit();
+  if (!error) co_return Got::message;
+  if (error == asio::error::no_buffer_space) {
+    refusal = too_many_uploads();
+    co_return Got::refusal;
+  }
+  if (error == http::error::buffer_overflow) {
+    refusal = {.status = 400, .message = "a chunk's head or the trailer fields are too long", .code = "bad_request"};
+    co_return Got::refusal;
+  }
+  co_return judge(connection, error, refusal);
 }
 
 int hex_digit(char c) {
@@ -172,6 +244,11 @@ std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Req
   request.origin = text_of(head[http::field::origin]);
   request.authorization = text_of(head[http::field::authorization]);
   request.api_key = text_of(head["x-api-key"]);
+  request.id = text_of(head["x-request-id"]);
+  request.wanted_method = text_of(head["access-control-request-method"]);
+  request.wanted_headers = text_of(head["access-control-request-headers"]);
+  request.from_public_page = beast::iequals(head["access-control-request-private-network"], "true");
+  request.has_length = head.count(http::field::content_length) > 0 || head.count(http::field::transfer_encoding) > 0;
   request.host = text_of(head[http::field::host]);
   describe_patience(head, request);
   std::string target = text_of(head.target());
@@ -189,9 +266,11 @@ std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Req
   }
   if (head.count(http::field::host) > 1 || (request.http11 && head.count(http::field::host) == 0))
     return refuse("exactly one Host field is needed");
-  if (head.count(http::field::content_length) > 1) return refuse("more than one Content-Length");
-  if (head.count(http::field::transfer_encoding) > 0 &&
-      (!request.http11 || !beast::iequals(head[http::field::transfer_encoding], "chunked"))) {
+  const auto length = head[http::field::content_length];
+  if (head.count(http::field::content_length) > 1 || length.find(',') != beast::string_view::npos)
+    return refuse("more than one Content-Length");
+  if (head.count(http::field::transfer_encoding) > 0 && (head.count(http::field::transfer_encoding) > 1 || !request.http11 ||
+                                                         !beast::iequals(head[http::field::transfer_encoding], "chunked"))) {
     return refuse("the only transfer encoding understood is chunked");
   }
   for (const auto& field : head) {
@@ -202,39 +281,36 @@ std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Req
                     .headers = {{"Accept-Encoding", "identity"}}};
   }
   const auto expect = head[http::field::expect];
-  if (!expect.empty() && !beast::iequals(expect, "100-continue")) {
+  if (request.http11 && !expect.empty() && !beast::iequals(expect, "100-continue")) {
     return ApiError{.status = 417, .message = "the only expectation met is 100-continue", .code = "expectation_failed"};
   }
   return std::nullopt;
 }
 
-// A path is a stranger's text: it must not be able to forge a line of the log.
-std::string printable(std::string_view text) {
-  std::string result;
-  for (const char c : text.substr(0, 200)) result += c > ' ' && c < 0x7f ? c : '?';
-  return result;
+// A client's own name for its request, where it cannot be anything else: it goes into the log and back to the client.
+bool is_sane_id(std::string_view id) {
+  constexpr std::size_t kLongest = 128;
+  return !id.empty() && id.size() <= kLongest && std::all_of(id.begin(), id.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == ':';
+  });
 }
 
-void log_request(const Exchange& exchange, Clock::time_point began) {
+void count_and_log(const Exchange& exchange, App& app, Clock::time_point began) {
   const auto& request = exchange.request();
-  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  spdlog::info("{} {} {} {} {:.3f}s prompt={} output={} {}", request.id, printable(request.method), printable(request.path),
-               exchange.status(), seconds, exchange.prompt_tokens, exchange.output_tokens, exchange.outcome);
-}
-
-// Closing a socket that still has unread input makes the kernel reset the connection, which can take the response with it. So: say
-// that nothing more will come, and read away what the peer still sends, for a moment.
-asio::awaitable<void> linger(Connection& connection) {
-  error_code ignored;
-  connection.socket().shutdown(tcp::socket::shutdown_send, ignored);
-  std::array<char, 4096> scratch;
-  const auto space = asio::buffer(scratch);
-  connection.arm(connection.limits().linger);
-  while (!connection.expired()) {
-    const auto read = co_await connection.socket().async_read_some(space, kAsTuple);
-    if (std::get<0>(read)) break;
-  }
-  connection.disarm();
+  ++app.metrics.requests[{endpoint_name(request.path), exchange.status(), exchange.outcome}];
+  if (exchange.stalled()) ++app.metrics.backpressure_drops;
+  if (!app.options.log_requests) return;
+  app.log.write({.id = request.id,
+                 .peer = exchange.peer(),
+                 .key = request.key_name,
+                 .method = request.method,
+                 .path = request.path,
+                 .status = exchange.status(),
+                 .seconds = std::chrono::duration<double>(Clock::now() - began).count(),
+                 .prompt_tokens = exchange.prompt_tokens,
+                 .output_tokens = exchange.output_tokens,
+                 .finish = exchange.outcome,
+                 .code = exchange.error_code()});
 }
 
 // One request and its response; whether another may follow.
@@ -247,8 +323,9 @@ asio::awaitable<bool> serve_one(Connection& connection, App& app, beast::flat_bu
   if (got == Got::nothing) co_return false;
   const auto began = Clock::now();
   Request request;
-  request.id = "req-" + app.random_hex(16);
   auto wrong = got == Got::message ? describe(parser, app.options.limits, request) : std::optional<ApiError>(refusal);
+  if (!is_sane_id(request.id)) request.id = "req-" + app.random_hex(16);
+  request.allowed_origin = app.access.allowed_origin(request);
   if (!wrong) wrong = admit(request, app);
   if (wrong) {
     got = Got::refusal;
@@ -259,6 +336,7 @@ asio::awaitable<bool> serve_one(Connection& connection, App& app, beast::flat_bu
   if (got == Got::nothing) co_return false;
   request.keep_alive = request.keep_alive && parser.is_done() && !app.draining;
   if (got == Got::message) request.body = std::move(parser.get().body());
+  connection.reading = false;
   connection.busy = true;
   Exchange exchange(connection, std::move(request));
   if (got == Got::message) {
@@ -267,13 +345,12 @@ asio::awaitable<bool> serve_one(Connection& connection, App& app, beast::flat_bu
     const Response response = error_response(refusal);
     co_await exchange.respond(response);
   }
-  ++app.metrics.requests[{endpoint_name(exchange.request().path), exchange.status(), exchange.outcome}];
-  if (app.options.log_requests) log_request(exchange, began);
+  count_and_log(exchange, app, began);
   if (exchange.keep_alive() && !app.draining) {
     connection.busy = false;
     co_return true;
   }
-  if (!connection.broken()) co_await linger(connection);
+  if (!connection.broken()) co_await connection.linger();
   co_return false;
 }
 
@@ -283,7 +360,8 @@ asio::awaitable<void> run_session(std::shared_ptr<Connection> connection, App& a
   // Room for the largest head plus what is read ahead of it; what a client pipelines beyond that stays in the kernel.
   beast::flat_buffer buffer(app.options.limits.header_bytes + 64 * 1024);
   bool first = true;
-  bool more = true;
+  bool more = co_await connection->greet();
+  if (!more) ++app.metrics.handshakes_failed;
   while (more) {
     more = co_await serve_one(*connection, app, buffer, first);
     first = false;

@@ -1,5 +1,6 @@
 // `k3 serve`: the HTTP server. The port is taken before the model loads, so that a busy one fails at once and not after an hour.
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/Option.hpp>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "server/request_log.hpp"
 #include "server/server.hpp"
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
@@ -23,8 +25,10 @@ struct Flags {
   ThinkFlag think;
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string api_key_file, id;
-  std::vector<std::string> allowed_hosts;
+  std::string api_key_file, id, unix_socket, tls_cert, tls_key, log_format = "text", log_file;
+  std::vector<std::string> allowed_hosts, cors_origins;
+  bool unix_only = false, half_close = false, metrics_public = false;
+  server::Limits limits;
   std::size_t queue = 16, parallel = 2;
   double ping_s = 10, hold_s = 20, drain_s = 30;
   std::string ping_style = "comment", keepalive = "pad";
@@ -57,20 +61,34 @@ std::chrono::milliseconds milliseconds(double seconds) {
 // handling replaces this once it runs.
 void end_while_loading(int) { _exit(0); }
 
-int serve(const Flags& flags) {
-  spdlog::set_level(spdlog::level::info);
-  auto model_flags = model_options(flags.engine);
-  if (model_flags.has_error()) return report(model_flags.error());
-  if (!flags.id.empty()) model_flags->id = flags.id;
-  model_flags->queue_capacity = flags.queue;
-  model_flags->parallel = flags.parallel;
-  show_load_progress(*model_flags);
+// As many descriptors as the system lets this process have; and a word if connections could use them up.
+void raise_file_limit(const server::Limits& limits) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
+  constexpr std::size_t kForTheModel = 256;
+  if (files.rlim_max < limits.connections + kForTheModel) {
+    spdlog::warn("only {} files may be open (ulimit -n), fewer than --max-connections {} may need", files.rlim_max,
+                 limits.connections);
+  }
+}
 
+server::ServerOptions server_options(const Flags& flags) {
   server::ServerOptions options;
   options.host = flags.host;
   options.port = flags.port;
+  options.tcp = !flags.unix_only;
+  options.unix_socket = flags.unix_socket;
+  options.tls_certificate = flags.tls_cert;
+  options.tls_key = flags.tls_key;
   options.api_key_file = flags.api_key_file;
   options.allowed_hosts = flags.allowed_hosts;
+  options.cors_origins = flags.cors_origins;
+  options.half_close = flags.half_close;
+  options.metrics_public = flags.metrics_public;
+  options.log_format = flags.log_format == "json" ? server::LogFormat::json : server::LogFormat::text;
+  options.log_file = flags.log_file;
   options.ping_interval = milliseconds(flags.ping_s);
   options.ping_style = server::ping_style(flags.ping_style).value_or(options.ping_style);
   options.hold = milliseconds(flags.hold_s);
@@ -78,7 +96,25 @@ int serve(const Flags& flags) {
   options.drain_deadline = milliseconds(flags.drain_s);
   options.sampling = sampling(flags.sampling);
   options.thinking = thinking(flags.think);
-  auto server = server::Server::bind(std::move(options));
+  options.limits = flags.limits;
+  return options;
+}
+
+int serve(const Flags& flags) {
+  spdlog::set_level(spdlog::level::info);
+  // Whoever has read the log so far may leave; the clients shall not notice.
+  std::signal(SIGPIPE, SIG_IGN);
+  if (flags.log_format == "json") server::make_messages_json();
+  raise_file_limit(flags.limits);
+  if (!consistent(flags.limits)) return report("--max-connections-per-address is more than --max-connections");
+  auto model_flags = model_options(flags.engine);
+  if (model_flags.has_error()) return report(model_flags.error());
+  if (!flags.id.empty()) model_flags->id = flags.id;
+  model_flags->queue_capacity = flags.queue;
+  model_flags->parallel = flags.parallel;
+  show_load_progress(*model_flags);
+
+  auto server = server::Server::bind(server_options(flags));
   if (server.has_error()) return report(server.error());
   (*server)->start();
   std::printf("listening on %s\n", (*server)->url().c_str());
@@ -125,6 +161,34 @@ void add_liveness_flags(CLI::App& command, Flags& flags) {
       ->group(group);
 }
 
+void add_door_flags(CLI::App& command, Flags& flags, const char* group) {
+  const auto add = [&](const char* name, auto& value, const char* what) {
+    return command.add_option(name, value, what)->group(group);
+  };
+  auto* unix_socket = add("--unix", flags.unix_socket, "listen at this Unix socket too, for this user's processes only");
+  add_switch(command, "--unix-only", flags.unix_only, "listen at the Unix socket and at no port")->needs(unix_socket)->group(group);
+  auto* certificate = add("--tls-cert", flags.tls_cert, "PEM file with the certificate and its chain: the port speaks TLS then");
+  auto* key = add("--tls-key", flags.tls_key, "PEM file with the certificate's key, without password")->needs(certificate);
+  certificate->needs(key);
+  add("--api-key-file", flags.api_key_file, "file with the keys clients must send, `NAME:KEY` or `KEY` a line, # comments");
+  add("--allowed-host", flags.allowed_hosts, "a further name clients may call this server by; repeatable")->allow_extra_args(false);
+  add("--cors-origin", flags.cors_origins, "web pages of this origin may use the server, such as https://app.example; repeatable")
+      ->allow_extra_args(false);
+  add_switch(command, "--half-close", flags.half_close, "a client that has shut its sending side still waits for its answer")
+      ->group(group);
+  add_switch(command, "--metrics-public", flags.metrics_public, "GET /metrics without a key")->group(group);
+  add("--log-format", flags.log_format, "of the line for each request, and of messages: text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  add("--log-file", flags.log_file, "the lines for requests are appended to this file, instead of going to stderr");
+  add("--max-connections", flags.limits.connections, "open at a time; more are answered 503")
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
+  add("--max-connections-per-address", flags.limits.connections_per_address, "of them, by one address")
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_serve(CLI::App& app, Chosen& chosen) {
@@ -139,10 +203,7 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       ->check(whole_number(0, 65535))
       ->capture_default_str()
       ->group(group);
-  command->add_option("--api-key-file", flags->api_key_file, "file with the keys clients must send, `NAME KEY` a line")
-      ->group(group);
-  command->add_option("--allowed-host", flags->allowed_hosts, "a further name clients may call this server by; repeatable")
-      ->group(group);
+  add_door_flags(*command, *flags, group);
   command->add_option("--id", flags->id, "the model's name for clients; default: its directory's")->group(group);
   command
       ->add_option(
@@ -156,7 +217,7 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       ->capture_default_str()
       ->group(group);
   add_liveness_flags(*command, *flags);
-  command->add_option("--drain", flags->drain_s, "seconds that running answers may take after SIGTERM")
+  command->add_option("--drain,--drain-seconds", flags->drain_s, "seconds that running answers may take after SIGTERM")
       ->check(seconds_up_to(86400))
       ->capture_default_str()
       ->group(group);

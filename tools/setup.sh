@@ -9,9 +9,9 @@ what="${1:-test}"
 # libstdc++ and libc headers are named although clang only recommends them: recommendations are not installed here.
 build_packages=(
   binutils ca-certificates ccache clang-19 cmake curl libc6-dev libclang-rt-19-dev libstdc++-12-dev lld-19 llvm-19 ninja-build pkg-config
-  libboost1.81-dev libcli11-dev libfmt-dev libsimdjson-dev libspdlog-dev liburing-dev
+  libboost1.81-dev libcli11-dev libfmt-dev libsimdjson-dev libspdlog-dev libssl-dev liburing-dev
 )
-test_packages=(g++ catch2 clang-tidy-19 procps python3 python3-numpy)
+test_packages=(g++ catch2 clang-tidy-19 haproxy nginx-light openssl procps python3 python3-numpy slowhttptest)
 
 wanted=("${build_packages[@]}")
 case "$what" in

@@ -69,6 +69,11 @@ step "transcripts over HTTP" node tests/clients/transcripts.mjs "$k3"
 step "bench" bash tests/clients/bench.sh "$k3"
 step "page" node tests/clients/page.mjs "$k3"
 step "killed clients" node tests/clients/kill_clients.mjs "$k3" "${K3_ROUNDS:-20}"
+step "doors" bash tests/clients/doors.sh "$k3"
+step "slow clients" bash tests/clients/slow_clients.sh "$k3"
+step "proxies" "$python" tests/clients/proxies.py "$k3"
+step "crowd" "$python" tests/clients/crowd.py "$k3" 500 200 3
+step "load and cancel" "$python" tests/clients/soak.py "$k3" 15 32
 step "tokenizer against npm tiktoken" bash tests/clients/tokenizer/run.sh "$k3"
 step "client packages" client_packages && step "openai client" node tests/clients/openai/openai.mjs "$k3"
 step "headers stand alone" "$python" tests/tidy/headers.py

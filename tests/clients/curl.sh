@@ -20,7 +20,8 @@ curl -sS --max-time 60 "$url/v1/chat/completions" "${json[@]}" -d "$question}" >
 grep -q Paris "$work/whole" || complain "the capital of France: $(cat "$work/whole")"
 
 curl -fsS --max-time 10 "$url/metrics" >"$work/metrics" || complain "GET /metrics"
-for series in k3_generated_tokens_total k3_expert_read_bytes_total 'k3_requests_total{endpoint="/v1/chat/completions",code="200",finish="stop"}'; do
+for series in 'k3_generated_tokens_total{channel="think"}' k3_decoded_tokens_total k3_expert_read_bytes_total \
+  'k3_requests_total{endpoint="/v1/chat/completions",code="200",finish="stop"}'; do
   grep -F "$series " "$work/metrics" | grep -q ' [1-9]' || complain "nothing is counted as $series: $(cat "$work/metrics")"
 done
 

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,9 +58,21 @@ std::string Reply::error_field(std::string_view name) const {
   return field->is_null() ? "null" : field->text;
 }
 
-Client::Client(std::uint16_t port, int receive_buffer) : descriptor_(::socket(AF_INET, SOCK_STREAM, 0)) {
+void Client::be_patient() {
   timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
   ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+}
+
+Client::Client(const std::string& unix_socket) : descriptor_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+  be_patient();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  REQUIRE(unix_socket.copy(address.sun_path, sizeof address.sun_path - 1) == unix_socket.size());
+  REQUIRE(::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+}
+
+Client::Client(std::uint16_t port, int receive_buffer) : descriptor_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  be_patient();
   // Or the second of two small sends waits for the first one's delayed acknowledgement.
   const int at_once = 1;
   ::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
@@ -166,6 +179,12 @@ Reply Client::reply(bool head_only) {
   return reply;
 }
 
+std::string Client::everything() {
+  while (fill()) {
+  }
+  return std::exchange(buffer_, {});
+}
+
 bool Client::closed() {
   buffer_.clear();
   while (fill()) buffer_.clear();
@@ -187,7 +206,7 @@ void Client::half_close() { ::shutdown(descriptor_, SHUT_WR); }
 
 World::World(server::ServerOptions options, bool with_model) : tokenizer(mini_tokenizer()) {
   options.port = 0;
-  options.log_requests = false;
+  options.log_requests = !options.log_file.empty();
   // A refused peer that keeps its end open would hold up each test's end.
   options.limits.linger = std::chrono::milliseconds(50);
   auto bound = server::Server::bind(options);

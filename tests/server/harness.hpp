@@ -118,12 +118,14 @@ struct Reply {
 class Client {
  public:
   explicit Client(std::uint16_t port, int receive_buffer = 0);
+  explicit Client(const std::string& unix_socket);
   ~Client();
   Client(const Client&) = delete;
 
   void send(std::string_view bytes);
   bool try_send(std::string_view bytes);
   Reply reply(bool head_only = false);  // reads one response
+  std::string everything();             // raw bytes until the peer's end of the connection
   int head(Reply& reply);               // only its head
   std::string piece();                  // what the kernel gives at once
   std::string chunk();                  // next chunk of a chunked body; empty: the last one, or the end of the connection
@@ -131,8 +133,10 @@ class Client {
   void close();
   void reset();  // RST instead of FIN
   void half_close();
+  int descriptor() const { return descriptor_; }
 
  private:
+  void be_patient();
   bool fill();
   std::string line();
   std::string take(std::size_t count);

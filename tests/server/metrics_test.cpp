@@ -39,7 +39,7 @@ TEST_CASE("metrics are there while the model loads, with every series of the mod
   const Scrape loading = scrape(world);
   CHECK(loading.at("k3_ready") == 0);
   CHECK(loading.at("k3_expert_read_bytes_total") == 0);
-  CHECK(loading.at("k3_connections") == 1);
+  CHECK(loading.at(R"(k3_connections{state="answering"})") == 1);
   world.give_model();
   WorkDone work;
   work.drive = {
@@ -81,7 +81,7 @@ TEST_CASE("metrics are there while the model loads, with every series of the mod
   CHECK(ready.at(R"(k3_drive_wait_seconds_total{what="trunk"})") == 1);
   CHECK(ready.at(R"(k3_prompt_tokens_total{source="computed"})") == 7);
   CHECK(ready.at(R"(k3_prompt_tokens_total{source="cached"})") == 9);
-  CHECK(world.get("/metrics").body.find("k3_generated_tokens_total 1152921504606846976\n") != std::string::npos);
+  CHECK(world.get("/metrics").body.find("k3_decoded_tokens_total 1152921504606846976\n") != std::string::npos);
 }
 
 TEST_CASE("an answer is counted in the stage it is in, and by how it ended") {
