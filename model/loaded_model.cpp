@@ -260,7 +260,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
     model->stream.load_threads = 1;
   }
   model->precision = *precision;
-  model->info = {name_of(options), context, config.vocabulary, fingerprint(options, *precision, model->checkpoint)};
+  model->info = {name_of(options), context, config.vocabulary, fingerprint(options, *precision, model->checkpoint),
+                 model->parallel};
   return model;
 }
 

@@ -95,7 +95,8 @@ struct ModelInfo {
   std::string id;                 // as clients name it
   std::size_t context_limit = 0;  // prompt + output, tokens
   std::size_t vocabulary = 0;
-  std::string fingerprint;  // of weights, precision and build
+  std::string fingerprint;   // of weights, precision and build
+  std::size_t parallel = 1;  // jobs that run together; others wait
 };
 
 struct ModelStatus {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace k3::server {
 namespace {
@@ -85,20 +86,26 @@ std::optional<double> RunBoard::seconds_left(const SharedRun& run) const {
 }
 
 std::optional<double> RunBoard::seconds_until_turn(const SharedRun& run) const {
-  double wait = 0;
+  std::vector<double> free_in(app_.model->info().parallel, 0.0);  // of each place at the model, when it comes free
   for (const auto& other : runs_) {
-    if (other.get() == &run) return wait;
+    const auto soonest = std::min_element(free_in.begin(), free_in.end());
+    if (other.get() == &run) return *soonest;
     const auto left = seconds_left(*other);
     if (!left) return std::nullopt;
-    wait += *left;
+    *soonest += *left;
   }
-  return wait;
+  return *std::min_element(free_in.begin(), free_in.end());
 }
 
 std::int64_t RunBoard::retry_after() const {
-  const auto running = std::find_if(runs_.begin(), runs_.end(), [](const auto& run) { return !run->over(); });
-  double wait = 0;
-  if (running != runs_.end()) wait = seconds_left(**running).value_or(seconds(app_.now() - (*running)->submitted()));
+  std::size_t running = 0;
+  double wait = std::numeric_limits<double>::infinity();
+  for (const auto& run : runs_) {
+    if (run->over()) continue;
+    if (running++ == app_.model->info().parallel) break;
+    wait = std::min(wait, seconds_left(*run).value_or(seconds(app_.now() - run->submitted())));
+  }
+  if (running == 0) wait = 0;
   return std::clamp<std::int64_t>(std::llround(std::ceil(wait)), 2, 3600);
 }
 

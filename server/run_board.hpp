@@ -38,7 +38,7 @@ class RunBoard {
 
   // Until the model takes up this run; nullopt: nothing was measured that could tell.
   std::optional<double> seconds_until_turn(const SharedRun& run) const;
-  // What a full queue tells a client to wait: a place becomes free when the running answer ends. Where nothing was measured yet, as
+  // What a full queue tells a client to wait: a place becomes free when a running answer ends. Where nothing was measured yet, as
   // long again as that answer has taken so far.
   std::int64_t retry_after() const;
 
