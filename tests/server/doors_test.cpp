@@ -307,7 +307,7 @@ TEST_CASE("without descriptors the server waits, says so once, and goes on") {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     std::vector<int> fillers;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-    for (int filler = ::dup(0); filler >= 0; filler = ::dup(0)) fillers.push_back(filler);
+    for (int filler = ::dup(ours[0]); filler >= 0; filler = ::dup(ours[0])) fillers.push_back(filler);
     for (const int socket : ours) REQUIRE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
     // Several of its pauses: a log that grows with each would show.
     std::this_thread::sleep_for(450ms);
