@@ -19,7 +19,7 @@ if hard < idle_wanted + queued_wanted + 100:
 
 health = b'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
 # The slowest kernels on one thread: what waits for the model shall wait for a while.
-arguments = ['--max-connections', '20000', '--max-connections-per-address', '20000', '--queue', '1000', '--isa', 'scalar', '--threads', '1']
+arguments = ['--max-connections', '20000', '--max-connections-per-address', '20000', '--queue', '1000', '--isa', 'scalar', '--threads', '1', '--parallel', '1']
 waiting = chat('The cat sat on the mat. ' * 100, stream=True, max_tokens=1)
 
 

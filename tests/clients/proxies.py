@@ -1,6 +1,7 @@
 """proxies.py K3: nginx and HAProxy at their defaults in front of the server. B3, B5: what a queued stream says comes through while it is
 queued, an answer comes through whole, and a client that leaves is missed behind them too."""
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -84,8 +85,11 @@ def check(server, proxy):
     queued = stream(server, proxy, chat('What is 48+75?'), 'queued')
     # Held back in a proxy's buffer, these few bytes would come with the answer or not at all.
     said = b''
-    while said.count(b': ping') < 4:
-        said += queued.recv(65536)
+    while len(re.findall(rb'(?m)^: ', said)) < 4:
+        part = queued.recv(65536)
+        if not part:
+            raise SystemExit(f'a queued stream ended: {said[-500:]}')
+        said += part
     if state_of(server, 'queued') != 'queued':
         raise SystemExit('the pings of a queued stream came when it was queued no longer')
     # Nobody tells the server but the proxy.
@@ -103,7 +107,7 @@ def check(server, proxy):
     queued.close()
 
 
-with Served(sys.argv[1], '--ping', '0.1') as server:
+with Served(sys.argv[1], '--ping', '0.1', '--parallel', '1') as server:
     proxies = {'nginx': (['nginx', '-p', '{folder}', '-c', '{config}'], nginx_config),
                'haproxy': (['haproxy', '-db', '-f', '{config}'], haproxy_config)}
     for name, (command, config) in proxies.items():
