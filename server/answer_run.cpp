@@ -46,6 +46,15 @@ bool choose_keepalive(const Request& request, const App& app, AnswerPlan& plan) 
   return true;
 }
 
+ApiError too_many(const App& app) {
+  const std::size_t most = app.options.limits.answers_per_key;
+  return {
+      .status = 429,
+      .message = fmt::format("this API key has {} answers running or waiting, which is as many as it may (--max-per-key)", most),
+      .code = "key_limit",
+      .headers = {{"Retry-After", std::to_string(app.runs->retry_after())}}};
+}
+
 asio::awaitable<void> refuse(Exchange& exchange, const ApiError& error) {
   exchange.outcome = "refused";
   const Response refusal = error_response(error);
@@ -117,6 +126,10 @@ asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait,
   if (joined) {
     headers.emplace_back("X-K3-Joined", "true");
     plan.job = Job{};
+  } else if (app.runs->at_limit(identity)) {
+    const ApiError error = too_many(app);
+    co_await refuse(exchange, error);
+    co_return;
   } else {
     auto begun = app.runs->begin(std::move(identity), std::move(plan.job));
     if (!begun) {

@@ -53,7 +53,7 @@ std::string who_asks(const Request& request) {
 }
 
 RunIdentity identity_of(const Request& request) {
-  return {.digest = {}, .resend = request.resent || !request.idempotency_key.empty(), .sdk = request.sdk};
+  return {.digest = {}, .resend = request.resent || !request.idempotency_key.empty(), .sdk = request.sdk, .key = request.key_name};
 }
 
 // Never throws: on the worker there is nobody to catch.

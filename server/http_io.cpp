@@ -111,7 +111,8 @@ std::string Exchange::head(const Response& response, std::string_view length_fie
   if (!cache_control) text += "Cache-Control: no-store\r\n";
   if (!request_.allowed_origin.empty()) {
     text += "Access-Control-Allow-Origin: " + request_.allowed_origin + "\r\nVary: Origin\r\n";
-    text += "Access-Control-Expose-Headers: Retry-After, X-K3-Ignored, X-K3-Joined, X-K3-Warnings, X-Request-Id, X-Should-Retry\r\n";
+    text +=
+        "Access-Control-Expose-Headers: Retry-After, X-K3-Ignored, X-K3-Joined, X-K3-Warnings, X-Request-Id, X-Should-Retry\r\n";
   }
   text += "X-Content-Type-Options: nosniff\r\nX-Request-Id: " + request_.id + "\r\n";
   text += length_field;

@@ -35,6 +35,7 @@ struct Limits {
   std::size_t connections = 512;                   // by the network, and as many again by the Unix socket
   std::size_t connections_per_address = 64;        // of an IPv6 address its network of 64 bits counts
   std::size_t refusals = 64;                       // connections beyond the limits that are being told so; more are just closed
+  std::size_t answers_per_key = 16;                // running and waiting ones of one API key
   std::size_t ticket_events = 4096;                // events a stream may lag behind the model before it is dropped
   // Of a run that a re-sent request may join: beyond it the run goes on, but is joined no more. Some 200 bytes each, more with
   // top_logprobs.

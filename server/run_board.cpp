@@ -31,6 +31,12 @@ std::shared_ptr<SharedRun> RunBoard::find(const RunIdentity& identity) const {
   return found == runs_.end() ? nullptr : *found;
 }
 
+bool RunBoard::at_limit(const RunIdentity& identity) const {
+  if (identity.key.empty()) return false;
+  const auto same = [&](const auto& run) { return !run->over() && run->key() == identity.key; };
+  return static_cast<std::size_t>(std::count_if(runs_.begin(), runs_.end(), same)) >= app_.options.limits.answers_per_key;
+}
+
 Result<std::shared_ptr<SharedRun>> RunBoard::begin(RunIdentity identity, Job job) {
   auto run = std::make_shared<SharedRun>(app_, std::move(identity), job);
   const auto submitted = run->submit(std::move(job));

@@ -27,6 +27,8 @@ class RunBoard {
 
   // The run that a re-sent request may join.
   std::shared_ptr<SharedRun> find(const RunIdentity& identity) const;
+  // Whether this API key has as many answers running and waiting as it may: the others' turn comes too.
+  bool at_limit(const RunIdentity& identity) const;
   // A run of its own, submitted.
   Result<std::shared_ptr<SharedRun>> begin(RunIdentity identity, Job job);
   void forget(const SharedRun& run);

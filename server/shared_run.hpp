@@ -14,6 +14,7 @@ struct RunIdentity {
   std::string digest;   // of key, path and body; empty: nobody can join the run
   bool resend = false;  // this request may be one that was sent before
   bool sdk = false;     // its client is one that sends again by itself
+  std::string key{};    // the name of the API key; empty: there are none
 };
 
 class SharedRun : public std::enable_shared_from_this<SharedRun> {
@@ -56,6 +57,7 @@ class SharedRun : public std::enable_shared_from_this<SharedRun> {
   std::size_t tokens() const { return tokens_; }
   std::size_t max_tokens() const { return max_tokens_; }
   bool over() const { return over_; }
+  const std::string& key() const { return identity_.key; }
 
  private:
   void take_events();

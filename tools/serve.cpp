@@ -184,6 +184,9 @@ void add_door_flags(CLI::App& command, Flags& flags, const char* group) {
   add("--max-connections", flags.limits.connections, "open at a time; more are answered 503")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
+  add("--max-per-key", flags.limits.answers_per_key, "answers of one API key that run or wait; more are answered 429")
+      ->check(whole_number(1, 1024))
+      ->capture_default_str();
   add("--max-connections-per-address", flags.limits.connections_per_address, "of them, by one address")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();

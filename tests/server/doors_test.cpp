@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "tests/catch.hpp"
 #include "tests/server/harness.hpp"
@@ -325,4 +326,44 @@ TEST_CASE("without descriptors the server waits, says so once, and goes on") {
   world.server.reset();
   CHECK(count(log.text.str(), "cannot accept") == 1);
   CHECK(count(log.text.str(), "accepted again") == 1);
+}
+
+TEST_CASE("one key cannot fill the queue that others wait in") {
+  const TemporaryFolder folder;
+  server::ServerOptions options;
+  options.port = 0;
+  options.api_key_file = folder.write("keys", "alice:secret-a\nbob:secret-b\n");
+  options.limits.answers_per_key = 2;
+  World world(options);
+  world.model->script({.ids = {65}, .pause = Phase::queued});
+  const auto send = [&](const std::string& key, const std::string& name) {
+    auto client = std::make_unique<Client>(world.server->port());
+    client->send(request("POST", "/v1/completions", R"({"prompt":[7],"max_tokens":1,"stream":true})",
+                         "Authorization: Bearer " + key + "\r\nIdempotency-Key: " + name + "\r\n"));
+    return client;
+  };
+  const auto status = [](Client& client) {
+    Reply reply;
+    return client.head(reply);
+  };
+  const auto first = send("secret-a", "1"), second = send("secret-a", "2");
+  CHECK(status(*first) == 200);
+  CHECK(status(*second) == 200);
+  const Reply refused = send("secret-a", "3")->reply();
+  CHECK(refused.status == 429);
+  CHECK(refused.error_field("code") == "key_limit");
+  CHECK(std::stoi(refused.headers.at("retry-after")) >= 2);
+  const auto again = send("secret-a", "2"), other = send("secret-b", "1");
+  CHECK(status(*again) == 200);  // it joins, and adds no work
+  CHECK(status(*other) == 200);
+  second->close();
+  again->close();
+  // The server notices in its own time.
+  int got = 429;
+  for (int tries = 0; got == 429 && tries < 1000; ++tries) {
+    std::this_thread::sleep_for(5ms);
+    got = status(*send("secret-a", "4"));
+  }
+  CHECK(got == 200);
+  world.model->release();
 }
