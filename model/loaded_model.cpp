@@ -142,7 +142,11 @@ Result<checkpoint::Checkpoint> with_trunk_cache(const ModelOptions& options, che
   }
   const auto path = checkpoint::trunk_cache_path(options.trunk_cache, options.directory, *precision);
   spdlog::info("rounded weights are kept in {}", path.string());
-  return checkpoint::open_with_cached_trunk(checkpoint, options.shard_directories, *precision, path, options.cache_progress);
+  auto kept = checkpoint::open_with_cached_trunk(checkpoint, options.shard_directories, *precision, path, options.cache_progress);
+  if (kept.has_value()) return kept;
+  // A full drive, or a model that has changed since: no reason not to answer.
+  spdlog::warn("{}; the weights are rounded anew", kept.error().describe());
+  return checkpoint;
 }
 
 }  // namespace

@@ -8,7 +8,12 @@ using text::Delta;
 
 struct Answer::State {
   State(const text::Tokenizer& t, AnswerOptions o)
-      : tokenizer(t), plain(o.plain), logprobs(o.logprobs), parser(t, o.thinking, o.first_call_index), matcher(o.stops), tokens(t) {}
+      : tokenizer(t),
+        plain(o.plain),
+        logprobs(o.logprobs),
+        parser(t, o.thinking, o.first_call_index),
+        matcher(o.stops),
+        tokens(t) {}
 
   void take(std::vector<Delta> deltas, std::vector<Delta>& out);
   void take_content(std::string_view text, std::vector<Delta>& out);
@@ -22,7 +27,7 @@ struct Answer::State {
   text::Utf8Stream utf8;  // of plain mode; else the parser has its own
   StopMatcher matcher;
   SpokenTokens tokens;
-  std::string content;          // what has been let out
+  std::string content;  // what has been let out
   std::size_t calls_begun = 0;
   std::size_t calls_ended = 0;  // before a stop string, if one matched
   std::size_t output_tokens = 0, reasoning_tokens = 0;
@@ -34,7 +39,7 @@ struct Answer::State {
 void Answer::State::emit(std::string text, std::vector<Delta>& out) {
   if (text.empty()) return;
   content += text;
-  if (logprobs) tokens.shown(text.size());
+  if (logprobs) tokens.shown(text);
   out.emplace_back(text::ContentDelta{std::move(text)});
 }
 

@@ -1,23 +1,24 @@
-// The ids of one answer become what a client sees: channels parsed, stop strings applied, the finish reason decided. Shared by the server
-// and the command line, so that they cannot differ.
+// The ids of one answer become what a client sees: channels parsed, stop strings applied, the finish reason decided. Shared by the
+// server and the command line, so that they cannot differ.
 #pragma once
-
-#include "model/text/channel_parser.hpp"
-#include "model/generation/spoken_tokens.hpp"
-#include "model/ticket.hpp"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/generation/spoken_tokens.hpp"
+#include "model/text/channel_parser.hpp"
+#include "model/ticket.hpp"
+
 namespace k3::generation {
 
 struct AnswerOptions {
-  bool plain = false;               // text completion: no channels, control tokens are dropped, everything is content
-  bool thinking = true;             // the prompt opened the think channel
-  std::vector<std::string> stops;   // matched in the response channel's text only: a match in thinking would cut the answer off unseen
-  std::size_t first_call_index = 0; // tool calls already in the conversation
-  bool logprobs = false;            // the ids come with log-probabilities, which are to be shown with the text
+  bool plain = false;    // text completion: no channels, control tokens are dropped, everything is content
+  bool thinking = true;  // the prompt opened the think channel
+  std::vector<std::string>
+      stops;  // matched in the response channel's text only: a match in thinking would cut the answer off unseen
+  std::size_t first_call_index = 0;  // tool calls already in the conversation
+  bool logprobs = false;             // the ids come with log-probabilities, which are to be shown with the text
 };
 
 class Answer {
@@ -29,11 +30,11 @@ class Answer {
   // The model has ended by itself (`reason` from Finished), or by a stop string (then `reason` is ignored). Flushes.
   std::vector<text::Delta> finish(FinishReason reason);
 
-  // With AnswerOptions::logprobs: the tokens of the content whose text is out since this was last asked. After finish() also the one that
-  // a stop string has cut.
+  // With AnswerOptions::logprobs: the tokens of the content whose text is out since this was last asked. After finish() also the
+  // one that a stop string has cut.
   std::vector<SpokenToken> spoken();
 
-  bool stopped() const;  // a stop string has completed: the text before it is out, the job should be cancelled
+  bool stopped() const;                    // a stop string has completed: the text before it is out, the job should be cancelled
   std::string_view finish_reason() const;  // "stop", "length" or "tool_calls"; valid after finish()
   const text::ParsedMessage& message() const;  // with stop strings applied; valid after finish()
   std::size_t output_tokens() const;

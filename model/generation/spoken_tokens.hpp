@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/text/tokenizer.hpp"
@@ -30,8 +31,8 @@ class SpokenTokens {
   void said(std::size_t at);
   // What came before this number and was not said never will be.
   void forget_before(std::size_t at);
-  // So many more bytes of the text are out.
-  void shown(std::size_t bytes) { shown_ += bytes; }
+  // So much more of the text is out, as whole code points. U+FFFD may stand for bytes that are none.
+  void shown(std::string_view text);
 
   // Those whose text is out as a whole.
   std::vector<SpokenToken> take();
@@ -43,7 +44,8 @@ class SpokenTokens {
   std::deque<SpokenToken> arrived_;  // not decided yet
   std::size_t first_ = 0;            // number of the first of them
   std::deque<SpokenToken> said_;     // not taken yet
-  std::size_t shown_ = 0;            // bytes of theirs that are out
+  std::string unshown_;              // what all that was said is made of, from where the text has come to
+  std::size_t shown_ = 0;            // bytes of theirs that are out, as said
 };
 
 }  // namespace k3::generation

@@ -134,7 +134,7 @@ kept_for_later() {
   done
   [[ "$(ls "$work/cache/k3" | wc -l)" -eq 1 ]] || fail "one folder of kept weights expected: $(ls "$work/cache/k3")"
   expect 2 "neither" "$k3" generate "$1" --ids 1 --cache somewhere
-  expect 1 "keeping the rounded weights failed" "$k3" generate "$1" --ids 1 --bits 8 --cache /dev/null/x
+  expect 0 "keeping the rounded weights failed" "$k3" generate "$1" --ids 1 --max-tokens 1 --bits 8 --cache /dev/null/x
   echo "ok      $1: weights kept by --cache give the same answers"
 }
 
