@@ -56,7 +56,9 @@ asio::awaitable<bool> WholeAnswer::sign_of_life() {
     alive = co_await parts_.exchange.open_stream(response_);
   }
   // Space before a JSON document means nothing.
-  if (alive) alive = co_await parts_.exchange.chunk(" ");
+  if (!alive) co_return false;
+  constexpr std::string_view space = " ";
+  alive = co_await parts_.exchange.chunk(space);
   co_return alive;
 }
 
@@ -84,8 +86,11 @@ asio::awaitable<void> WholeAnswer::end_committed() {
     parts_.run.delivered();
     co_return;
   }
-  if (!co_await parts_.exchange.chunk(response_.body)) co_return;
-  if (co_await parts_.exchange.end_stream()) parts_.run.delivered();
+  const std::string_view body = response_.body;
+  const bool written = co_await parts_.exchange.chunk(body);
+  if (!written) co_return;
+  const bool ended = co_await parts_.exchange.end_stream();
+  if (ended) parts_.run.delivered();
 }
 
 asio::awaitable<void> WholeAnswer::end_held() {
