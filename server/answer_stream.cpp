@@ -10,6 +10,7 @@ namespace {
 
 // Reports on the queue and the prompt are for people to watch.
 constexpr std::chrono::seconds kReportInterval{1};
+constexpr std::string_view kPing = "ping";
 
 class AnswerStream {
  public:
@@ -63,7 +64,7 @@ asio::awaitable<bool> AnswerStream::open(Headers headers) {
   if (!co_await stream_.open(std::move(headers))) co_return false;
   bool alive = false;
   if (parts_.plan.ping_style == PingStyle::comment) {
-    alive = co_await stream_.comment("ping");
+    alive = co_await stream_.comment(kPing);
   } else if (parts_.head.chat) {
     alive = co_await open_message();
   } else if (parts_.plan.ping_style == PingStyle::delta) {
@@ -96,7 +97,7 @@ asio::awaitable<bool> AnswerStream::sign_of_life() {
     if (const auto seconds = turn_in()) text += fmt::format(" turn_in={:.0f}s", *seconds);
     alive = co_await stream_.comment(text);
   } else {
-    alive = co_await stream_.comment("ping");
+    alive = co_await stream_.comment(kPing);
   }
   co_return alive;
 }

@@ -143,7 +143,8 @@ asio::awaitable<bool> Exchange::open_stream(const Response& response) {
 }
 
 asio::awaitable<bool> Exchange::interim() {
-  const bool written = co_await connection_.write("HTTP/1.1 102 Processing\r\n\r\n");
+  constexpr std::string_view interim = "HTTP/1.1 102 Processing\r\n\r\n";
+  const bool written = co_await connection_.write(interim);
   co_return written;
 }
 
@@ -155,7 +156,8 @@ asio::awaitable<bool> Exchange::chunk(std::string_view data) {
 
 asio::awaitable<bool> Exchange::end_stream() {
   if (!request_.http11) co_return true;
-  const bool written = co_await connection_.write("0\r\n\r\n");
+  constexpr std::string_view last = "0\r\n\r\n";
+  const bool written = co_await connection_.write(last);
   co_return written;
 }
 

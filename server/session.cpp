@@ -178,7 +178,8 @@ asio::awaitable<Got> read_body(Connection& connection, App& app, beast::flat_buf
   }
   // Whoever has sent some of the body already does not wait to be asked for it, and HTTP/1.0 knows no interim response.
   if (!parser.get()[http::field::expect].empty() && buffer.size() == 0 && parser.get().version() >= 11) {
-    const bool told = co_await connection.write("HTTP/1.1 100 Continue\r\n\r\n");
+    constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    const bool told = co_await connection.write(go_on);
     if (!told) co_return Got::nothing;
   }
   const error_code error = co_await receive(connection, buffer, parser, share);

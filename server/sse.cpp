@@ -27,9 +27,11 @@ asio::awaitable<bool> SseStream::comment(std::string_view text) {
 }
 
 asio::awaitable<bool> SseStream::done() {
-  if (!co_await data("[DONE]")) co_return false;
-  const bool written = co_await exchange_.end_stream();
-  co_return written;
+  constexpr std::string_view end = "[DONE]";
+  const bool written = co_await data(end);
+  if (!written) co_return false;
+  const bool ended = co_await exchange_.end_stream();
+  co_return ended;
 }
 
 Clock::time_point SseStream::ping_due() const { return interval_.count() > 0 ? last_write_ + interval_ : Clock::time_point::max(); }
