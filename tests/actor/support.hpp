@@ -63,6 +63,13 @@ inline Job greedy_job(Ids prompt, std::size_t max_tokens) {
   return job;
 }
 
+// Queued or running. One look at the status: between two of them a job may go from one to the other, and would be counted in
+// neither.
+inline std::size_t unfinished(const Actor& actor) {
+  const ModelStatus status = actor.status();
+  return status.running + status.queued;
+}
+
 // One ticket and everything that came out of it.
 class Asker {
  public:

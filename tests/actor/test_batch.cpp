@@ -242,7 +242,7 @@ TEST_CASE("a long prompt leaves who decodes half of the time, and tokens in ever
   REQUIRE(actor->submit(greedy_job(part_of_golden(0, 2), 400), decoding).has_value());
   while (drawn < 5) std::this_thread::yield();
   REQUIRE(actor->submit(greedy_job(golden().tokens, 1), reading).has_value());
-  while (actor->status().running + actor->status().queued > 1) std::this_thread::yield();
+  while (unfinished(*actor) > 1) std::this_thread::yield();
   decoding->cancel();
   while (actor->status().running > 0) std::this_thread::yield();
   // 40 prompt tokens, 7 a step beside the other's one, are six steps; and as much time again is many more steps of one row.

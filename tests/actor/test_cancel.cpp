@@ -145,7 +145,7 @@ TEST_CASE("a reader that stalls is cancelled, not waited for") {
   const auto actor = start(tiny_options());
   const auto ticket = std::make_shared<Ticket>(3);
   REQUIRE(actor->submit(greedy_job(golden().tokens, 0), ticket).has_value());
-  while (actor->status().running + actor->status().queued > 0) std::this_thread::yield();
+  while (unfinished(*actor) > 0) std::this_thread::yield();
   std::size_t events = 0;
   std::optional<Event> last;
   while (auto event = ticket->pop()) {

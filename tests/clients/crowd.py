@@ -1,6 +1,5 @@
 """crowd.py K3 [IDLE] [QUEUED] [SECONDS]: thousands of kept connections that say nothing, hundreds of streams that wait for the model. They
 cost little memory and next to no time, and another client is answered. Prints what it measured."""
-import json
 import resource
 import sys
 import time
@@ -51,11 +50,8 @@ def open_idle(server):
 
 
 def open_endless(server):
-    """An answer that does not end before it is as long as the context."""
-    ends = json.loads(server.post('/tokenize', {'content': '<|end_of_msg|><|close|>[EOS]', 'special': True})[1])['tokens']
     client = server.connect()
-    bias = {str(end): -100 for end in ends}
-    client.sendall(post_bytes('/v1/completions', {'prompt': 'Count', 'max_tokens': 4000, 'logit_bias': bias}))
+    client.sendall(post_bytes('/v1/completions', server.endless()))
     return client
 
 

@@ -10,8 +10,6 @@ import tempfile
 
 from served import Served, chat, post_bytes, read_response, text_of
 
-long_prompt = 'The cat sat on the mat. ' * 350
-
 nginx_config = '''daemon off; pid {folder}/nginx.pid; error_log stderr; worker_processes 1;
 events {{ }}
 http {{
@@ -68,9 +66,9 @@ class Proxy:
         self.process.wait(timeout=60)
 
 
-def stream(server, proxy, body, name):
+def stream(server, proxy, path, body, name):
     client = server.connect(port=proxy.port)
-    client.sendall(post_bytes('/v1/chat/completions', {**body, 'stream': True}, f'X-Request-Id: {name}\r\nConnection: close\r\n'))
+    client.sendall(post_bytes(path, {**body, 'stream': True}, f'X-Request-Id: {name}\r\nConnection: close\r\n'))
     return client
 
 
@@ -80,9 +78,9 @@ def state_of(server, name):
 
 def check(server, proxy):
     alone = text_of(server.post('/v1/chat/completions', chat('What is 48+75?', stream=True))[1])
-    running = stream(server, proxy, chat(long_prompt), 'running')
+    running = stream(server, proxy, '/v1/completions', server.endless(), 'running')
     server.until('the first to run', lambda: state_of(server, 'running') not in (None, 'queued'))
-    queued = stream(server, proxy, chat('What is 48+75?'), 'queued')
+    queued = stream(server, proxy, '/v1/chat/completions', chat('What is 48+75?'), 'queued')
     # Held back in a proxy's buffer, these few bytes would come with the answer or not at all.
     said = b''
     while len(re.findall(rb'(?m)^: ', said)) < 4:

@@ -61,6 +61,11 @@ class Served:
             client.sendall(post_bytes(path, body, 'Connection: close\r\n'))
             return read_response(client)
 
+    def endless(self):
+        """The body of a text completion that does not end before it is as long as the context."""
+        ends = json.loads(self.post('/tokenize', {'content': '<|end_of_msg|><|close|>[EOS]', 'special': True})[1])['tokens']
+        return {'prompt': 'Count', 'max_tokens': 1000000, 'logit_bias': {str(end): -100 for end in ends}}
+
     def slots(self):
         return json.loads(self.get('/slots')[1])
 
