@@ -31,7 +31,9 @@ struct App {
   std::shared_ptr<Model> model;                        // null while loading
   std::shared_ptr<const text::Tokenizer> tokenizer{};  // null while loading
   std::int64_t started = 0;                            // seconds of Unix time
+  std::optional<std::chrono::seconds> load_left{};     // where the load has said so
   bool draining = false;
+  std::chrono::steady_clock::time_point drain_ends{};  // then, at the latest, this server is gone
 
   std::set<Connection*> connections{};
   std::map<std::string, std::size_t> per_address{};  // of those by the network

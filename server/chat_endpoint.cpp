@@ -60,7 +60,7 @@ boost::system::result<ChatPrompt, ApiError> chat_prompt(json::Value body, const 
     return field_error("tools", fmt::format("tools may hold at most {} functions", most));
   }
   auto request = text::read_chat_request(std::move(body), context.options.thinking);
-  if (!request) return field_error(request.error().param, request.error().message);
+  if (!request) return field_error(request.error().param, request.error().message, request.error().code);
   ChatPrompt prompt;
   prompt.request = std::move(*request);
   prompt.first_call = calls_so_far(prompt.request.messages);
@@ -73,7 +73,7 @@ boost::system::result<ChatPrompt, ApiError> chat_prompt(json::Value body, const 
 }
 
 Prepared chat_completions(std::string_view text, const BodyContext& context) {
-  auto body = read_body(text, context.options.limits);
+  auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   AnswerPlan plan;
   Fields fields(*body);

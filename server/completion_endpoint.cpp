@@ -60,7 +60,7 @@ void refuse_unserved(Fields& fields) {
 }  // namespace
 
 Prepared completions(std::string_view text, const BodyContext& context) {
-  const auto body = read_body(text, context.options.limits);
+  const auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   AnswerPlan plan{.chat = false};
   plan.answer.plain = true;

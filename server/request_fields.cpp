@@ -107,8 +107,10 @@ ApiError field_error(std::string_view path, std::string message, std::string cod
   return {.status = 400, .message = std::move(message), .param = std::string(path), .code = std::move(code)};
 }
 
-boost::system::result<json::Value, ApiError> read_body(std::string_view text, const Limits& limits) {
-  auto parsed = json::parse(text, json::ParseLimits{.max_depth = limits.json_depth, .max_values = limits.json_values});
+boost::system::result<json::Value, ApiError> read_body(std::string_view text, const ServerOptions& options) {
+  auto parsed = json::parse(text, json::ParseOptions{.max_depth = options.limits.json_depth,
+                                                     .max_values = options.limits.json_values,
+                                                     .replace_surrogates = options.lenient_unicode});
   if (!parsed) {
     return ApiError{.status = 400, .message = "the body is not valid JSON: " + parsed.error().describe(), .code = "invalid_json"};
   }

@@ -6,6 +6,7 @@
 
 #include "model/text/json.hpp"
 #include "server/http_io.hpp"
+#include "server/server.hpp"
 
 namespace k3::server {
 
@@ -43,7 +44,7 @@ class Fields {
 ApiError field_error(std::string_view path, std::string message, std::string code = "invalid_value");
 
 // The body as a JSON object, or the error to answer.
-boost::system::result<json::Value, ApiError> read_body(std::string_view text, const Limits& limits);
+boost::system::result<json::Value, ApiError> read_body(std::string_view text, const ServerOptions& options);
 
 [[noreturn]] inline void throw_exception_from_error(const ApiError& error, const boost::source_location&) {
   throw std::runtime_error(error.message);

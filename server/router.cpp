@@ -8,6 +8,13 @@
 namespace k3::server {
 namespace {
 
+constexpr std::chrono::seconds kUnknownLoad{10};
+
+// Of a Retry-After, which knows whole seconds.
+std::string seconds_from(Clock::duration left) {
+  return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(left).count()));
+}
+
 struct Route {
   bool post;
   std::string_view path;
@@ -115,11 +122,13 @@ std::optional<ApiError> admit(Request& request, const App& app) {
     return ApiError{.status = 503,
                     .message = "the server is shutting down",
                     .code = "shutting_down",
-                    .headers = {{"Retry-After", "10"}, {"x-should-retry", "false"}}};
+                    .headers = {{"Retry-After", seconds_from(app.drain_ends - Clock::now())}, {"x-should-retry", "false"}}};
   }
   if (!app.model) {
-    return ApiError{
-        .status = 503, .message = "the model is still loading", .code = "model_loading", .headers = {{"Retry-After", "10"}}};
+    return ApiError{.status = 503,
+                    .message = "the model is still loading",
+                    .code = "model_loading",
+                    .headers = {{"Retry-After", seconds_from(app.load_left.value_or(kUnknownLoad))}}};
   }
   return std::nullopt;
 }

@@ -85,6 +85,7 @@ struct Server::State {
   void begin_session(const std::shared_ptr<Connection>& connection);
   void refuse(const std::shared_ptr<Connection>& connection);
   void begin_drain(std::chrono::milliseconds deadline);
+  void drain_on_signal(const error_code& error, int signal);
   void finish_if_idle();
   void run();
 };
@@ -196,6 +197,7 @@ asio::awaitable<void> Server::State::accept_all(Entrance& entrance) {
 
 void Server::State::begin_drain(std::chrono::milliseconds deadline) {
   app.draining = true;
+  app.drain_ends = Clock::now() + deadline;
   app.runs->expect_nobody();
   drain_timer.expires_after(deadline);
   drain_timer.async_wait([this](const error_code& error) {
@@ -223,12 +225,28 @@ void Server::State::finish_if_idle() {
   }
   const auto connections = app.connections;
   for (Connection* connection : connections) {
-    if (!connection->busy) connection->drop();
+    // Whoever is half way through a request is told, when it is there, that nobody will answer it.
+    if (!connection->busy && !connection->reading) connection->drop();
   }
   if (!app.connections.empty()) return;
   drain_timer.cancel();
   error_code ignored;
-  signals.cancel(ignored);
+  signals.clear(ignored);   // what comes from now on acts as it does by default
+  signals.cancel(ignored);  // and is waited for no more
+}
+
+void Server::State::drain_on_signal(const error_code& error, int signal) {
+  if (error) return;
+  spdlog::info("signal {}: draining for at most {} ms", signal, app.options.drain_deadline.count());
+  signals.async_wait([this](const error_code& over, int again) {
+    if (over) return;
+    spdlog::warn("signal {} again: ending at once", again);
+    entrances.clear();
+    error_code ignored;
+    signals.clear(ignored);  // gives the signals their default action back
+    static_cast<void>(std::raise(again));
+  });
+  begin_drain(app.options.drain_deadline);
 }
 
 void Server::State::run() {
@@ -291,6 +309,10 @@ void Server::set_model(std::shared_ptr<Model> model, std::shared_ptr<const text:
   });
 }
 
+void Server::set_load_left(std::chrono::seconds left) {
+  asio::post(*state_->io, [this, left] { state_->app.load_left = left; });
+}
+
 void Server::drain(std::chrono::milliseconds deadline) {
   asio::post(*state_->io, [this, deadline] { state_->begin_drain(deadline); });
 }
@@ -314,13 +336,7 @@ int run_until_signal(Server& server) {
     state.signals.add(SIGINT, ignored);
     // A terminal that closes. Whoever started this with nohup wants it to outlive the terminal.
     if (!is_ignored(SIGHUP)) state.signals.add(SIGHUP, ignored);
-    state.signals.async_wait([&state](const error_code& error, int signal) {
-      if (error) return;
-      spdlog::info("signal {}: draining for at most {} ms", signal, state.app.options.drain_deadline.count());
-      error_code cleared;
-      state.signals.clear(cleared);  // gives the signals their default action back
-      state.begin_drain(state.app.options.drain_deadline);
-    });
+    state.signals.async_wait([&state](const error_code& error, int signal) { state.drain_on_signal(error, signal); });
   });
   server.wait();
   return 0;

@@ -56,7 +56,9 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts;
   // Whose pages may use this server, as browsers name origins: "https://app.example". "*": all, which takes an API key file.
   std::vector<std::string> cors_origins{};
-  bool half_close = false;      // a client that has shut its sending side is still there, and not gone
+  bool half_close = false;  // a client that has shut its sending side is still there, and not gone
+  bool lenient_unicode =
+      false;  // a lone surrogate in a body becomes U+FFFD: one bad tool result would else spoil a conversation for ever
   bool metrics_public = false;  // GET /metrics without a key
   PingStyle ping_style = PingStyle::comment;
   std::chrono::milliseconds ping_interval{10'000};  // how long a stream may be silent; 0: as long as it likes
@@ -93,6 +95,9 @@ class Server {
   // From here on requests are answered. Any thread, after start(). Both must be non-null.
   void set_model(std::shared_ptr<Model> model, std::shared_ptr<const text::Tokenizer> tokenizer);
 
+  // While the model loads: how long that may still take, for those who ask in vain. Any thread, after start().
+  void set_load_left(std::chrono::seconds left);
+
   // New requests get 503 with Retry-After; running ones may finish until the deadline, then they are cancelled. Returns at once;
   // any thread, any number of times (a later call may shorten the deadline).
   void drain(std::chrono::milliseconds deadline);
@@ -109,8 +114,9 @@ class Server {
 };
 
 // Blocks until SIGTERM, SIGINT or SIGHUP has been received and the server has drained (ServerOptions::drain_deadline); returns 0.
-// A SIGHUP that the process ignores (nohup) stays ignored. After the first signal all have their default action again, so the next
-// one ends the process at once. Before this call (while the model loads) signals have whatever action the process gave them.
+// A SIGHUP that the process ignores (nohup) stays ignored. The next one ends the process at once, as its
+// default action does, but not without taking the Unix socket's file away. Before this call (while the model loads) signals have
+// whatever action the process gave them.
 int run_until_signal(Server& server);
 
 }  // namespace k3::server

@@ -37,7 +37,7 @@ Response one_model(const Request& request, App& app) {
 }
 
 Prepared tokenize(std::string_view text, const BodyContext& context) {
-  const auto body = read_body(text, context.options.limits);
+  const auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   Fields fields(*body);
   if (fields.find("content") == nullptr) fields.refuse("content", "content is missing", "missing_field");
@@ -57,7 +57,7 @@ Prepared tokenize(std::string_view text, const BodyContext& context) {
 }
 
 Prepared detokenize(std::string_view text, const BodyContext& context) {
-  const auto body = read_body(text, context.options.limits);
+  const auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   Fields fields(*body);
   const json::Value* tokens = fields.array("tokens");
@@ -80,7 +80,7 @@ Prepared detokenize(std::string_view text, const BodyContext& context) {
 }
 
 Prepared apply_template(std::string_view text, const BodyContext& context) {
-  auto body = read_body(text, context.options.limits);
+  auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   const auto prompt = chat_prompt(std::move(*body), context);
   if (!prompt) return error_response(prompt.error());

@@ -19,6 +19,8 @@
 namespace k3::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Flags {
   EngineFlags engine;
   SamplingFlags sampling;
@@ -27,7 +29,7 @@ struct Flags {
   std::uint16_t port = 8080;
   std::string api_key_file, id, unix_socket, tls_cert, tls_key, log_format = "text", log_file;
   std::vector<std::string> allowed_hosts, cors_origins;
-  bool unix_only = false, half_close = false, metrics_public = false;
+  bool unix_only = false, half_close = false, metrics_public = false, lenient_unicode = false;
   server::Limits limits;
   std::size_t queue = 16, parallel = 2;
   double ping_s = 10, hold_s = 20, drain_s = 30;
@@ -87,6 +89,7 @@ server::ServerOptions server_options(const Flags& flags) {
   options.cors_origins = flags.cors_origins;
   options.half_close = flags.half_close;
   options.metrics_public = flags.metrics_public;
+  options.lenient_unicode = flags.lenient_unicode;
   options.log_format = flags.log_format == "json" ? server::LogFormat::json : server::LogFormat::text;
   options.log_file = flags.log_file;
   options.ping_interval = milliseconds(flags.ping_s);
@@ -121,6 +124,14 @@ int serve(const Flags& flags) {
   std::fflush(stdout);
 
   std::signal(SIGTERM, end_while_loading);
+  model_flags->load_progress = [&server, show = std::move(model_flags->load_progress), begin = std::optional<Clock::time_point>()](
+                                   std::uint64_t done, std::uint64_t total) mutable {
+    show(done, total);
+    if (!begin) begin = Clock::now();
+    if (done == 0) return;
+    const double left = static_cast<double>(total - done) / static_cast<double>(done);
+    (*server)->set_load_left(std::chrono::ceil<std::chrono::seconds>((Clock::now() - *begin) * left));
+  };
   // Under nohup a hang-up is ignored, and stays so.
   if (std::signal(SIGHUP, end_while_loading) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   auto tokenizer = text::Tokenizer::load(model_flags->directory);
@@ -174,6 +185,9 @@ void add_door_flags(CLI::App& command, Flags& flags, const char* group) {
   add("--allowed-host", flags.allowed_hosts, "a further name clients may call this server by; repeatable")->allow_extra_args(false);
   add("--cors-origin", flags.cors_origins, "web pages of this origin may use the server, such as https://app.example; repeatable")
       ->allow_extra_args(false);
+  add_switch(command, "--lenient-unicode", flags.lenient_unicode,
+             "half a surrogate pair in a body becomes U+FFFD; else such a body, which cannot be read as text, is answered 400")
+      ->group(group);
   add_switch(command, "--half-close", flags.half_close, "a client that has shut its sending side still waits for its answer")
       ->group(group);
   add_switch(command, "--metrics-public", flags.metrics_public, "GET /metrics without a key")->group(group);

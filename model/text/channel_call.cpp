@@ -12,8 +12,8 @@ std::string escaped(std::string_view text) {
 
 // A byte order mark is fine before a document but not inside one; one level is for the object that the value becomes part of.
 bool is_json(std::string_view text) {
-  const json::ParseLimits limits{json::ParseLimits{}.max_depth - 1};
-  return !text.starts_with("\xEF\xBB\xBF") && json::parse(text, limits).has_value();
+  const json::ParseOptions options{.max_depth = json::ParseOptions{}.max_depth - 1};
+  return !text.starts_with("\xEF\xBB\xBF") && json::parse(text, options).has_value();
 }
 
 bool is_json_object(std::string_view text) {

@@ -40,6 +40,7 @@ struct ChatRequest {
 struct RequestError {
   std::string message;
   std::string param;  // e.g. "messages[2].role"
+  std::string code = "invalid_value";
 };
 boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body, const ThinkingDefault& thinking = {});
 

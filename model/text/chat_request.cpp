@@ -15,7 +15,7 @@ RequestFailure check_part(const json::Value& part, const std::string& path) {
   if (!part.is_object()) return RequestError{"a content part must be an object", path};
   const std::string_view type = text_member(part, "type");
   if (type == "image" || type == "image_url" || type == "input_image") {
-    return RequestError{"unsupported content type: this server reads text only, no images", path};
+    return RequestError{"unsupported content type: this server reads text only, no images", path, "unsupported_content_type"};
   }
   if (type != "text") return RequestError{"unsupported content type: only text parts are supported", path + ".type"};
   const json::Value* text = part.find("text");

@@ -43,14 +43,16 @@ struct Member {
   Value value;
 };
 
-struct ParseLimits {
+struct ParseOptions {
   std::size_t max_depth = 64;
   // A value takes some 90 bytes, however short it is written: `[1,1,1…]` of 30 MB would take gigabytes.
   std::size_t max_values = std::size_t{1} << 40;
+  // An escape of a lone surrogate, which no UTF-8 can spell, becomes U+FFFD instead of an error.
+  bool replace_surrogates = false;
 };
 
-// Parses one whole document; trailing garbage, bad UTF-8, lone surrogates and excess (see ParseLimits) are errors with a byte offset.
-Result<Value> parse(std::string_view text, ParseLimits limits = {});
+// Parses one whole document; trailing garbage, bad UTF-8, lone surrogates and excess (see ParseOptions) are errors with a byte offset.
+Result<Value> parse(std::string_view text, ParseOptions options = {});
 
 // Appends to a string; commas are its business. Strings escape `"` `\` and control characters, everything else is raw UTF-8.
 class Writer {

@@ -1,6 +1,9 @@
 // Reading JSON: simdjson finds the structure and checks UTF-8; every value is walked, because On-Demand only checks what it visits.
 #include <simdjson.h>
 
+#include <charconv>
+#include <span>
+
 #include "model/text/json.hpp"
 #include "model/text/json_number.hpp"
 
@@ -26,12 +29,39 @@ bool has_surrogate(std::string_view text) {
   return false;
 }
 
+// The four hexadecimal digits of the escape that begins at `at`, or -1 where there is no such escape.
+int escaped_unit(std::string_view text, std::size_t at) {
+  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return -1;
+  int unit = 0;
+  const auto [end, status] = std::from_chars(text.data() + at + 2, text.data() + at + 6, unit, 16);
+  return status == std::errc{} && end == text.data() + at + 6 && unit >= 0 ? unit : -1;
+}
+
+// In place, for the escape that is put there is as long as the one that goes. In JSON a backslash begins an escape wherever it
+// stands.
+void replace_lone_surrogates(std::span<char> text) {
+  const std::string_view whole(text.data(), text.size());
+  for (std::size_t at = whole.find('\\'); at != std::string_view::npos; at = whole.find('\\', at)) {
+    const int unit = escaped_unit(whole, at);
+    const int next = unit >= 0xD800 && unit < 0xDC00 ? escaped_unit(whole, at + 6) : -1;
+    if (next >= 0xDC00 && next < 0xE000) {
+      at += 12;
+    } else if (unit >= 0xD800 && unit < 0xE000) {
+      constexpr std::string_view replacement = "\\ufffd";
+      std::copy(replacement.begin(), replacement.end(), text.begin() + static_cast<std::ptrdiff_t>(at));
+      at += replacement.size();
+    } else {
+      at += 2;
+    }
+  }
+}
+
 class Walker {
  public:
   // The document lies in `wrapped` as `[document]`, so that a lone scalar is an ordinary value; `skipped` is what precedes it in
   // the caller's bytes (a byte order mark), less the bracket.
-  Walker(const simdjson::padded_string& wrapped, std::int64_t shift, const ParseLimits& limits)
-      : wrapped_(wrapped), shift_(shift), max_depth_(limits.max_depth), values_left_(limits.max_values) {}
+  Walker(const simdjson::padded_string& wrapped, std::int64_t shift, const ParseOptions& options)
+      : wrapped_(wrapped), shift_(shift), max_depth_(options.max_depth), values_left_(options.max_values) {}
 
   Result<Value> run() {
     od::document document;
@@ -175,7 +205,7 @@ class Walker {
 
 }  // namespace
 
-Result<Value> parse(std::string_view text, ParseLimits limits) {
+Result<Value> parse(std::string_view text, ParseOptions options) {
   std::int64_t skipped = 0;
   if (text.starts_with(byte_order_mark)) {
     text.remove_prefix(byte_order_mark.size());
@@ -186,7 +216,8 @@ Result<Value> parse(std::string_view text, ParseLimits limits) {
   wrapped.data()[0] = '[';
   std::copy(text.begin(), text.end(), wrapped.data() + 1);
   wrapped.data()[text.size() + 1] = ']';
-  return Walker(wrapped, skipped - 1, limits).run();
+  if (options.replace_surrogates) replace_lone_surrogates({wrapped.data(), wrapped.size()});
+  return Walker(wrapped, skipped - 1, options).run();
 }
 
 }  // namespace k3::json

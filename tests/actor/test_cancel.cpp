@@ -48,7 +48,7 @@ class FaultyStream final : public test::PassingStream {
 
 }  // namespace
 
-TEST_CASE("a cancel at the n-th point ends the job there, and the same prompt then gives what a fresh actor gives") {
+TEST_CASE("A5: a cancel at the n-th point ends the job there, and the same prompt then gives what a fresh actor gives") {
   const unsigned threads = GENERATE(1U, 2U);
   const std::size_t output = 3;
   CancelAt cancel;

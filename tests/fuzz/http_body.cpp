@@ -22,7 +22,7 @@ void check_error(const server::ApiError& error) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto body = server::read_body(text, server::Limits{});
+  const auto body = server::read_body(text, server::ServerOptions{});
   if (!body) {
     check_error(body.error());
     return 0;

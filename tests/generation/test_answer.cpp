@@ -107,7 +107,7 @@ TEST_CASE("a transcript without stop strings comes out as the reference parsed i
   }
 }
 
-TEST_CASE("any stop string of length 1 to 12 cuts the response just before itself and nothing else") {
+TEST_CASE("D6, D7, D8: any stop string of length 1 to 12 cuts the response just before itself and nothing else") {
   for (const Transcript& t : transcripts()) {
     std::set<std::string> stops;
     const std::string spelled = tokenizer().decode(t.ids);  // markers spelled out: a stop string from there must not touch them

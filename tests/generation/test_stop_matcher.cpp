@@ -61,7 +61,7 @@ TEST_CASE("a stop string is found wherever the text is cut, and the text before 
   }
 }
 
-TEST_CASE("only a true prefix of a stop string is held back") {
+TEST_CASE("D7: only a true prefix of a stop string is held back") {
   StopMatcher matcher({"END", "Ex"});
   CHECK(matcher.push("abc") == "abc");
   CHECK(matcher.push("dE") == "d");

@@ -81,7 +81,7 @@ void drop_unfinished(Message& streamed) {
 
 }  // namespace
 
-TEST_CASE("C12: what 200 streams say is what the whole answers say, over all channels") {
+TEST_CASE("C9, C10, C12: what 200 streams say is what the whole answers say, over all channels") {
   World world;
   OutputMaker maker(7);
   std::size_t with_calls = 0, with_content = 0, with_reasoning = 0;

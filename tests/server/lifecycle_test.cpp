@@ -60,7 +60,7 @@ TEST_CASE("a full queue is 429 with advice") {
   CHECK(waiting.reply().status == 200);
 }
 
-TEST_CASE("a drain lets answers finish and refuses new ones") {
+TEST_CASE("G5: a drain lets answers finish and refuses new ones") {
   World world;
   world.model->script({.ids = plain_output("last words"), .pause = Phase::decode});
   Client streaming(world.server->port());
@@ -84,7 +84,7 @@ TEST_CASE("a drain lets answers finish and refuses new ones") {
   world.server->wait();
 }
 
-TEST_CASE("a drain's deadline ends what still runs, with an error event") {
+TEST_CASE("G5: a drain's deadline ends what still runs, with an error event") {
   World world;
   world.model->script({.ids = plain_output("never"), .pause = Phase::decode});
   Client streaming(world.server->port());
@@ -102,6 +102,52 @@ TEST_CASE("a drain's deadline ends what still runs, with an error event") {
   CHECK(other.headers.at("x-should-retry") == "false");
   world.server->wait();
   world.model->wait_cancelled(1);
+}
+
+TEST_CASE("G5: who is half way through a request when a drain begins is told, and not cut off") {
+  World world;
+  world.model->script({.ids = plain_output("ok")});
+  const std::string all = request("POST", "/v1/chat/completions", chat_body());
+  const std::size_t head = all.find("\r\n\r\n") + 4;
+  Client in_head(world.server->port()), in_body(world.server->port()), idle(world.server->port());
+  in_head.send(std::string_view(all).substr(0, 20));
+  in_body.send(std::string_view(all).substr(0, head + 5));
+  // The three are there, and two of them in the middle of something.
+  while (world.get("/metrics").body.find("k3_connections{state=\"reading\"} 2") == std::string::npos) std::this_thread::yield();
+  world.server->drain(1h);
+  CHECK(idle.closed());
+  in_head.send(std::string_view(all).substr(20));
+  const Reply refused = in_head.reply();
+  CHECK(refused.status == 503);
+  CHECK(refused.error_field("code") == "shutting_down");
+  // This one's head had been taken: it is an answer under way.
+  in_body.send(std::string_view(all).substr(head + 5));
+  CHECK(in_body.reply().status == 200);
+  world.server->wait();
+  CHECK(world.model->jobs_started() == 1);
+}
+
+TEST_CASE("G5: advice to come again is made of what is known") {
+  World world({}, false);
+  const auto advice = [&] {
+    const Reply reply = world.chat();
+    CHECK(reply.status == 503);
+    return reply.headers.at("retry-after");
+  };
+  CHECK(advice() == "10");
+  world.server->set_load_left(std::chrono::minutes(7));
+  CHECK(advice() == "420");
+  world.server->set_load_left(std::chrono::seconds(0));
+  CHECK(advice() == "1");
+  world.give_model();
+  world.model->script({.ids = plain_output("x"), .pause = Phase::decode});
+  Client running(world.server->port());
+  running.send(request("POST", "/v1/chat/completions", chat_body("", true)));
+  world.model->wait_paused(1);
+  world.server->drain(2h);
+  const int left = std::stoi(advice());
+  CHECK(left > 3600);
+  CHECK(left <= 7200);
 }
 
 TEST_CASE("a server may go away with jobs in the model, and without ever having started") {

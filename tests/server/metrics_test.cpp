@@ -129,7 +129,7 @@ TEST_CASE("an answer is counted in the stage it is in, and by how it ended") {
   CHECK(last.at("k3_inter_token_seconds_count") > 3);
 }
 
-TEST_CASE("whatever is asked for, no series is written twice and none has a client's words in it") {
+TEST_CASE("G4: whatever is asked for, no series is written twice and none has a client's words in it") {
   World world;
   world.model->script({.ids = plain_output("ok")});
   Scrape before = scrape(world);

@@ -18,7 +18,7 @@ void refused(const Reply& reply, std::string_view param, std::string_view code) 
 
 }  // namespace
 
-TEST_CASE("bodies that are not JSON objects") {
+TEST_CASE("E1, E3, E5: bodies that are not JSON objects") {
   World world;
   const auto post = [&](std::string_view body) { return world.post("/v1/chat/completions", body); };
   for (const std::string_view body : {"", "{", "{}x", "{\"a\":1,}", "\xff\xfe{\0}\0", "{\"messages\":\"caf\xe9\"}", "nul",
@@ -99,7 +99,8 @@ TEST_CASE("messages and tools") {
   refused(post("{}"), "messages", "invalid_value");
   refused(post(R"({"messages":[]})"), "messages", "invalid_value");
   refused(post(R"({"messages":[{"role":"wizard","content":"x"}]})"), "messages[0].role", "invalid_value");
-  refused(post(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})"), "messages[0].content[0]", "invalid_value");
+  refused(post(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})"), "messages[0].content[0]",
+          "unsupported_content_type");
   CHECK(post(R"({"messages":[{"role":"user","content":""}]})").status == 200);
   refused(world.chat(R"("tool_choice":"required")"), "tool_choice", "invalid_value");
   refused(world.chat(R"("reasoning_effort":"best")"), "reasoning_effort", "invalid_value");
@@ -139,7 +140,7 @@ TEST_CASE("text completion fields") {
   CHECK(post(R"({"prompt":"x","echo":false,"suffix":null,"best_of":1})").status == 200);
 }
 
-TEST_CASE("a prompt longer than the context is refused with both numbers") {
+TEST_CASE("E17: a prompt longer than the context is refused with both numbers") {
   World world;
   world.model->context_limit = 16;
   world.model->script({.ids = plain_output("ok")});
@@ -154,7 +155,7 @@ TEST_CASE("a prompt longer than the context is refused with both numbers") {
   CHECK(world.model->last_job().max_tokens == 1);
 }
 
-TEST_CASE("control tokens typed by users stay text") {
+TEST_CASE("E19: control tokens typed by users stay text") {
   World world;
   world.model->script({.ids = plain_output("ok")});
   REQUIRE(world.chat().status == 200);
@@ -174,7 +175,7 @@ TEST_CASE("control tokens typed by users stay text") {
   CHECK(count() == 1);
 }
 
-TEST_CASE("any type in any field is answered 200 or 400") {
+TEST_CASE("E6: any type in any field is answered 200 or 400") {
   World world;
   world.model->script({.ids = plain_output("ok")});
   const char* values[] = {"null", "true",   "false", "0",       "1",    "-1",   "1.5", "\"\"",      "\"x\"",
@@ -227,7 +228,7 @@ TEST_CASE("any type in any field is answered 200 or 400") {
         INFO(path << " " << field << " = " << value << ": " << reply.body);
         REQUIRE((reply.status == 200 || reply.status == 400));
         REQUIRE(reply.complete);
-        if (reply.status == 400) REQUIRE(!reply.error_field("message").empty());
+        if (reply.status == 400) REQUIRE(reply.error_field("param").starts_with(field));
       }
     }
   }

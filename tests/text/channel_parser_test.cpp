@@ -27,7 +27,7 @@ std::string arguments_of(std::string_view inside) {
 
 }  // namespace
 
-TEST_CASE("the first id is already inside the channel that the prompt opened", "[channel]") {
+TEST_CASE("F3: the first id is already inside the channel that the prompt opened", "[channel]") {
   const Outcome thinking = run("a thought", true);
   CHECK(thinking.message.reasoning == "a thought");
   CHECK(thinking.message.has_reasoning);
@@ -39,7 +39,7 @@ TEST_CASE("the first id is already inside the channel that the prompt opened", "
   CHECK(run("", false).message.has_content);
 }
 
-TEST_CASE("skipped closers close implicitly", "[channel]") {
+TEST_CASE("F1: skipped closers close implicitly", "[channel]") {
   const std::string work = tools + call("f", argument("a", "number", "1"));
   SECTION("think to answer") {
     const Outcome out = run("t" + answer + "r" + end, true);
@@ -145,7 +145,7 @@ TEST_CASE("calls without a name are dropped, calls cut short are not complete", 
   }
 }
 
-TEST_CASE("a string argument is streamed as it is decoded, in whole code points", "[channel]") {
+TEST_CASE("F2: a string argument is streamed as it is decoded, in whole code points", "[channel]") {
   ChannelParser parser(tokenizer(), false);
   const std::string head =
       answer_end + tools + "<|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"a\" type=\"string\"<|sep|>";
@@ -165,7 +165,7 @@ TEST_CASE("a string argument is streamed as it is decoded, in whole code points"
   CHECK(with_text > 10);
 }
 
-TEST_CASE("a code point split over tokens comes out whole, or not at all when the output is cut", "[channel]") {
+TEST_CASE("D1: a code point split over tokens comes out whole, or not at all when the output is cut", "[channel]") {
   ChannelParser parser(tokenizer(), false);
   const Ids bytes = tokenizer().encode("😀", false).value();
   REQUIRE(bytes.size() > 1);

@@ -51,7 +51,7 @@ std::string raw(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("effort in every spelling", "[chat]") {
+TEST_CASE("F12: effort in every spelling", "[chat]") {
   CHECK(with("\"x\":1").effort == Effort::max);
   const std::pair<std::string, Effort> names[] = {{"minimal", Effort::low}, {"low", Effort::low},   {"medium", Effort::high},
                                                   {"high", Effort::high},   {"xhigh", Effort::max}, {"max", Effort::max}};

@@ -53,7 +53,7 @@ Vocabulary vocabulary_of(const std::vector<std::string>& words) {
 
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> parts = {"hello", " world", "'s",     "中文",     "é",     "\n", "  ",
-                                                 "1234",  "🙂",     "\u0301", "<|open|>", "[EOS]", "!"};
+                                                 "1234",  "🙂",   "\u0301", "<|open|>", "[EOS]", "!"};
   std::string text;
   for (std::size_t n = random() % 20; n > 0; --n) text += parts[random() % parts.size()];
   return text;
