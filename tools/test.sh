@@ -73,7 +73,7 @@ step "doors" bash tests/clients/doors.sh "$k3"
 step "slow clients" bash tests/clients/slow_clients.sh "$k3"
 step "proxies" "$python" tests/clients/proxies.py "$k3"
 step "crowd" "$python" tests/clients/crowd.py "$k3" 500 200 3
-step "load and cancel" "$python" tests/clients/soak.py "$k3" 15 32
+step "load and cancel" "$python" tests/clients/soak.py "$k3" 120 64
 step "tokenizer against npm tiktoken" bash tests/clients/tokenizer/run.sh "$k3"
 step "client packages" client_packages && {
   step "openai client" node tests/clients/openai/openai.mjs "$k3"

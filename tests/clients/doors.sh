@@ -93,7 +93,7 @@ grep -q shutting_down "$work/stream" || complain "the stream does not say why it
 grep -q 'POST /v1/chat/completions 503' "$work/requests.log" || complain "the log file: $(cat "$work/requests.log")"
 
 # A second signal ends it at once, whatever runs.
-start_server "$1" bundled --drain-seconds 3600 --isa scalar --threads 1 --expert-gb 0
+start_server "$1" bundled --drain-seconds 3600 --unix "$work/k3.sock" --isa scalar --threads 1 --expert-gb 0
 curl -sSN --max-time 60 -H 'Content-Type: application/json' -d "$long" "$url/v1/chat/completions" >"$work/stream" 2>/dev/null &
 for _ in $(seq 600); do grep -q '"delta"' "$work/stream" && break || sleep 0.05; done
 kill -TERM "$server"
@@ -103,5 +103,7 @@ code=0
 wait "$server" || code=$?
 server=""
 [[ "$code" -eq 143 ]] || complain "after a second signal it ended with $code"
+[[ ! -e "$work/k3.sock" ]] || complain "after a second signal the Unix socket's file is left"
+grep -q 'again: ending at once' "$work/server.err" || complain "the log says nothing of a second signal"
 wait
 echo "doors: all fine"
