@@ -36,6 +36,8 @@ class Matcher {
 
  private:
   void renew_if_full();
+  std::span<const std::uint64_t> mask(bool towards_end);
+  std::uint32_t after(TokenId id);
 
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const TokenTrie> trie_;
