@@ -16,8 +16,8 @@ struct Limits {
   std::size_t control_tokens = 64;                  // different ones
   std::size_t nesting = 1000;                       // of expressions within one rule
   // Calls and counted repetitions open at once while matching; text that would need more is not allowed, so that recursion ends.
-  // A JSON value inside another takes two or three.
-  std::uint32_t depth = 192;
+  // A JSON value inside another takes two as a rule.
+  std::uint32_t depth = 128;
 };
 
 class Grammar {
