@@ -47,7 +47,8 @@ void add_edge(Automaton::State& state, char32_t first, char32_t last, std::uint3
 Automaton Automaton::all_strings() {
   State state;
   state.accepts = true;
-  for (const auto& range : Characters::all().ranges()) state.edges.push_back({range.first, range.last, 0});
+  const Characters all = Characters::all();
+  for (const auto& range : all.ranges()) state.edges.push_back({range.first, range.last, 0});
   return of({state});
 }
 

@@ -27,7 +27,8 @@ class Characters {
   Characters operator|(const Characters& other) const;
   Characters operator~() const;
 
-  const std::vector<Range>& ranges() const { return ranges_; }  // ascending, disjoint, not adjacent
+  const std::vector<Range>& ranges() const& { return ranges_; }  // ascending, disjoint, not adjacent
+  const std::vector<Range>& ranges() && = delete;                // a loop over a temporary's would outlive it
   bool empty() const { return ranges_.empty(); }
   friend bool operator==(const Characters&, const Characters&) = default;
 

@@ -167,7 +167,8 @@ class SubsetConstruction {
 
   void expand(std::size_t id, const Set& set) {
     if (is_found(set)) {
-      for (const auto& range : Characters::all().ranges()) {
+      const Characters all = Characters::all();
+      for (const auto& range : all.ranges()) {
         states_[id].edges.push_back({range.first, range.last, static_cast<std::uint32_t>(id)});
       }
       return;
