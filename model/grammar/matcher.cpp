@@ -29,21 +29,20 @@ class MaskWalk {
   void run(std::vector<std::uint64_t>& bits, std::uint32_t limit) {
     const auto nodes = trie_.nodes();
     const TokenId* const tokens = trie_.tokens().data();
-    path_[0] = state_;
+    path_[0] = {state_, cache_->row_of(state_)};
     for (std::uint32_t i = 0; i < nodes.size();) {
       const TokenTrie::Node& node = nodes[i];
       if (i % checked_every == 0 && cache_->full()) renew(node.depth);
-      const StateId to = cache_->next(path_[node.depth - 1U], node.byte);
+      const StateId to = next(path_[node.depth - 1U], node.byte);
       if (to == StateCache::dead) {
         i = node.skip;
         continue;
       }
-      path_[node.depth] = to;
+      if (node.skip > ++i) path_[node.depth] = {to, cache_->row_of(to)};
+      // Every state that is not dead can end, so that only a limit has to be looked up.
+      if (limit != Finish::never && cache_->finish(to) >= limit) continue;
       const std::uint32_t last = (&node + 1)->first_token;
-      if (node.first_token != last && cache_->finish(to) < limit) {
-        for (std::uint32_t t = node.first_token; t < last; ++t) set_bit(bits, tokens[t]);
-      }
-      ++i;
+      for (std::uint32_t t = node.first_token; t < last; ++t) set_bit(bits, tokens[t]);
     }
     add_control_tokens(bits, limit);
   }
@@ -51,11 +50,23 @@ class MaskWalk {
  private:
   static constexpr std::uint32_t checked_every = 256;
 
+  struct Step {
+    StateId state = StateCache::dead;
+    std::uint32_t row = StateCache::no_row;
+  };
+
+  StateId next(const Step& from, std::uint8_t byte) {
+    if (from.row != StateCache::no_row) {
+      if (const StateId to = cache_->known_next(from.row, byte); to != StateCache::unknown_next) return to;
+    }
+    return cache_->next(from.state, byte);
+  }
+
   void add_control_tokens(std::vector<std::uint64_t>& bits, std::uint32_t limit) {
     const Program& program = grammar_->program();
     for (std::uint32_t i = 0; i < program.tokens.size(); ++i) {
       const TokenId id = program.tokens[i];
-      const StateId to = cache_->next(path_[0], first_token + i);
+      const StateId to = cache_->next(path_[0].state, first_token + i);
       if (to != StateCache::dead && cache_->finish(to) < limit && static_cast<std::size_t>(id) < trie_.vocabulary())
         set_bit(bits, id);
     }
@@ -64,8 +75,11 @@ class MaskWalk {
   // In the middle of a walk too: a hostile grammar may make a state for every spelling.
   void renew(std::size_t depth) {
     auto fresh = std::make_shared<StateCache>(grammar_, trie_.longest(), cache_->memory());
-    for (std::size_t d = 0; d < depth; ++d) path_[d] = cache_->copy_to(*fresh, path_[d]);
-    state_ = path_[0];
+    for (std::size_t d = 0; d < depth; ++d) {
+      path_[d].state = cache_->copy_to(*fresh, path_[d].state);
+      path_[d].row = fresh->row_of(path_[d].state);
+    }
+    state_ = path_[0].state;
     cache_ = std::move(fresh);
   }
 
@@ -73,7 +87,7 @@ class MaskWalk {
   const TokenTrie& trie_;
   std::shared_ptr<StateCache>& cache_;
   StateId& state_;
-  std::vector<StateId> path_;  // [bytes so far]
+  std::vector<Step> path_;  // [bytes so far]
 };
 
 }  // namespace

@@ -43,10 +43,23 @@ E between(std::string_view low, std::string_view high) {
 E whole(std::int64_t low, std::int64_t high) {
   const std::string first = std::to_string(low), last = std::to_string(high);
   std::vector<E> options;
+  std::size_t free_from = 0, free_to = 0;  // lengths of which every number is one
   for (std::size_t size = first.size(); size <= last.size(); ++size) {
-    const std::string from = size == first.size() ? first : "1" + std::string(size - 1, '0');
-    options.push_back(between(from, size == last.size() ? last : std::string(size, '9')));
+    std::string from = size == first.size() ? first : "1" + std::string(size - 1, '0');
+    const std::string to = size == last.size() ? last : std::string(size, '9');
+    if (from == "0") {
+      options.push_back(E::bytes("0"));
+      if (to == "0") continue;
+      from = "1";
+    }
+    if (from[0] == '1' && all(std::string_view(from).substr(1), '0') && all(to, '9')) {
+      if (free_from == 0) free_from = size;
+      free_to = size;
+    } else {
+      options.push_back(between(from, to));
+    }
   }
+  if (free_from > 0) options.push_back(E::sequence({digit('1', '9'), digits(free_from - 1, free_to - 1)}));
   return E::choice(std::move(options));
 }
 

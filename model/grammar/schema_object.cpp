@@ -79,6 +79,10 @@ SchemaResult<std::optional<Expression>> SchemaReader::others(const Value& schema
                                                              const Place& place) {
   const SchemaError too_large{"names and patterns of members together need too many states; make it smaller", place.path};
   const Value *patterns = schema.find("patternProperties"), *additional = schema.find("additionalProperties");
+  const bool closed = additional != nullptr && additional->is_bool() && !additional->boolean;
+  // Where members are described, nothing else is written unless it is asked for.
+  const bool wanted = !closed && (additional != nullptr || (patterns == nullptr && schema.find("properties") == nullptr));
+  if (!wanted && patterns == nullptr) return std::optional<Expression>();
   const Automaton taken = Automaton::of_literals(names);
   std::vector<Expression> options;
   auto remaining = Automaton::all_strings().without(taken, budget_);
@@ -104,10 +108,7 @@ SchemaResult<std::optional<Expression>> SchemaReader::others(const Value& schema
     if (!member) return member.error();
     options.push_back(std::move(*member));
   }
-  const bool closed = additional != nullptr && additional->is_bool() && !additional->boolean;
-  // Where members are described, nothing else is written unless it is asked for.
-  const bool wanted = additional != nullptr || (patterns == nullptr && schema.find("properties") == nullptr);
-  if (!closed && wanted && !remaining->empty()) {
+  if (wanted && !remaining->empty()) {
     auto value = additional != nullptr ? read(*additional, place.below("additionalProperties")) : any();
     if (!value) return value.error();
     auto member = named(*remaining, *value);

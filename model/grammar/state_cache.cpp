@@ -57,7 +57,7 @@ StateId StateCache::work_out(StateId state, Symbol symbol) {
     add(i->at + 1, i->frame);
   if (symbol < first_token) {
     for (auto i = sets; i != end; ++i) {
-      if (program_.sets[program_.code[i->at].a].test(symbol)) add(i->at + 1, i->frame);
+      if (program_.sets[program_.code[i->at].a].test(symbol)) advance(*i);
     }
   }
   const StateId to = close();
@@ -68,6 +68,16 @@ StateId StateCache::work_out(StateId state, Symbol symbol) {
     edges_.insert(edge_key(state, symbol), to);
   }
   return to;
+}
+
+// Past what it wrote. Where the next instruction writes too, which is most of the time, there is nothing to look for.
+void StateCache::advance(const Thread& thread) {
+  const Op next = program_.code[thread.at + 1].op;
+  if (next == Op::symbol || next == Op::set) {
+    find({thread.at + 1, thread.frame});
+  } else {
+    add(thread.at + 1, thread.frame);
+  }
 }
 
 // What could not end any more, or only with more frames than may be open, is not entered. Whatever is entered can therefore end.
@@ -86,6 +96,7 @@ StateId StateCache::close() {
   }
   seen_.clear();
   std::sort(found_.begin(), found_.end());
+  found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   if (found_.size() > most_threads) found_.resize(most_threads);
   return intern();
 }
@@ -181,7 +192,9 @@ StateId StateCache::make_state() {
   state.last = static_cast<std::uint32_t>(threads_.size());
   if (state.bytes.count() > few_bytes) {
     state.row = static_cast<std::uint32_t>(rows_.size());
-    rows_.resize(rows_.size() + program_.symbols(), IdMap::none);
+    for (Symbol symbol = 0; symbol < program_.symbols(); ++symbol) {
+      rows_.push_back(symbol < first_token && !state.bytes.test(symbol) ? dead : IdMap::none);
+    }
   }
   found_.clear();
   states_.push_back(state);

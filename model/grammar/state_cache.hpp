@@ -50,8 +50,11 @@ class StateCache {
     const std::uint32_t known = s.row != no_row ? rows_[s.row + symbol] : edges_.find(edge_key(state, symbol));
     return known != IdMap::none ? known : work_out(state, symbol);
   }
-  // The bytes that may come next.
-  const ByteSet& bytes(StateId state) const { return states_[state].bytes; }
+  // For walks: where the answers of next() for `state` stand, and the one for a byte; unknown_next where next() must be asked.
+  static constexpr std::uint32_t no_row = IdMap::none, unknown_next = IdMap::none;
+  std::uint32_t row_of(StateId state) const { return states_[state].row; }
+  StateId known_next(std::uint32_t row, std::uint8_t byte) const { return rows_[row + byte]; }
+
   bool complete(StateId state) const { return states_[state].complete; }
   std::uint32_t finish(StateId state) const { return states_[state].finish; }
   // A state that allows the same tokens and stands for many.
@@ -70,7 +73,6 @@ class StateCache {
   std::vector<std::uint64_t>& new_mask(StateId state, Purpose purpose);
 
  private:
-  static constexpr std::uint32_t no_row = IdMap::none;
   // Alternatives open at once. Each can end by itself, so those beyond it can be left out without harm to the others.
   static constexpr std::size_t most_threads = std::size_t{1} << 16;
 
@@ -102,6 +104,7 @@ class StateCache {
   StateId work_out(StateId state, Symbol symbol);
   void add(Address at, FrameId frame);
   void find(const Thread& thread) { found_.push_back({order_of(thread.at), thread}); }
+  void advance(const Thread& thread);
   StateId close();
   void expand(const Thread& thread);
   void call(const Thread& thread, Address to);
