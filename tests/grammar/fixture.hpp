@@ -11,6 +11,7 @@
 #include "model/grammar/grammar.hpp"
 #include "model/grammar/json_schema.hpp"
 #include "model/grammar/matcher.hpp"
+#include "tests/grammar/validator.hpp"
 
 namespace k3::grammar::test {
 
@@ -38,8 +39,5 @@ std::optional<std::string> walk(const std::shared_ptr<const Grammar>& grammar, s
 
 // Schemas of all kinds, each with some of its documents.
 const std::vector<std::string>& schemas();
-
-// Plainly, from the keywords' definitions; knows nothing of grammars.
-bool valid(const json::Value& document, const json::Value& schema, const json::Value& root);
 
 }  // namespace k3::grammar::test
