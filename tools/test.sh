@@ -76,6 +76,7 @@ step "crowd" "$python" tests/clients/crowd.py "$k3" 500 200 3
 step "load and cancel" "$python" tests/clients/soak.py "$k3" 120 64
 step "tokenizer against npm tiktoken" bash tests/clients/tokenizer/run.sh "$k3"
 step "client packages" client_packages && {
+  step "schemas against ajv" node tests/clients/grammar.mjs "$(dirname "$k3")/test_grammar"
   step "openai client" node tests/clients/openai/openai.mjs "$k3"
   step "ai-sdk client" node tests/clients/ai-sdk/ai-sdk.mjs "$k3"
 }
