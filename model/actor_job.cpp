@@ -32,7 +32,9 @@ JobRun::JobRun(const JobSurroundings& around, MailboxEntry entry)
       cached_(sequence_->committed()),
       before_(around.work.drive()),
       machine_({entry_.job.prompt.size(), cached_, output_limit(entry_.job, around.model.info.context_limit), entry_.job.stop_ids}),
-      sampler_(entry_.job.sampling, entry_.job.prompt, around.model.info.vocabulary, *around.model.kernels) {
+      sampler_(entry_.job.sampling, entry_.job.prompt, around.model.info.vocabulary, *around.model.kernels),
+      guide_(entry_.job.form),
+      most_(output_limit(entry_.job, around.model.info.context_limit)) {
   around.work.cached(cached_);
 }
 
@@ -70,9 +72,18 @@ void JobRun::stepped(std::size_t count, std::span<const float> logits) {
   act(logits.empty() ? machine_.step(Machine::Prefilled{count}) : draw(logits));
 }
 
+// Of a token that must come next the model is not asked, but its place in the answer counts as drawn.
+Result<std::int32_t> JobRun::next_id(std::span<const float> logits) {
+  if (entry_.ticket->thinking_unwanted()) guide_.end_thinking();
+  if (const auto forced = guide_.forced()) return *forced;
+  return sampler_.sample(logits, guide_.allowed(most_ - machine_.output_tokens()));
+}
+
 JobRun::Machine::Action JobRun::draw(std::span<const float> logits) {
-  const auto id = sampler_.sample(logits);
+  const auto id = next_id(logits);
   if (id.has_error()) return machine_.step(Machine::Failure{id.error()});
+  if (!guide_.accept(*id))
+    return machine_.step(Machine::Failure{fail(ErrorCode::internal, "a token that the answer's form forbids")});
   sampler_.accept(*id);
   around_.work.decoded();
   around_.work.post();  // before the event: who has the token finds it counted

@@ -9,6 +9,7 @@
 #include "model/actor_mailbox.hpp"
 #include "model/actor_sequences.hpp"
 #include "model/generation/generation_machine.hpp"
+#include "model/generation/guide.hpp"
 #include "model/generation/sampler.hpp"
 #include "model/loaded_model.hpp"
 #include "model/work_meter.hpp"
@@ -50,6 +51,7 @@ class JobRun {
   using Machine = generation::GenerationMachine;
   std::span<const std::int32_t> next_ids(std::size_t most) const;
   Machine::Action draw(std::span<const float> logits);
+  Result<std::int32_t> next_id(std::span<const float> logits);
   bool go_on();
   DriveUse used() const { return around_.work.drive() - before_; }
   void report_prefill(bool always);
@@ -68,6 +70,8 @@ class JobRun {
   Machine machine_;
   Machine::Action action_ = Machine::Finish{};  // RunPrompt or RunToken, from begin() until it has ended
   generation::Sampler sampler_;
+  generation::Guide guide_;
+  const std::size_t most_;  // tokens of output
   bool ended_ = false;
 };
 

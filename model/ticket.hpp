@@ -1,6 +1,7 @@
 // The messages between whoever asks and the model actor: a Job goes in, Events come out, a Ticket holds the two ends together.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "model/error.hpp"
+#include "model/generation/answer_form.hpp"
 #include "model/generation/sampling.hpp"
 #include "model/work_done.hpp"
 
@@ -23,6 +25,7 @@ struct Job {
   generation::Sampling sampling;
   std::size_t max_tokens = 0;          // of output; 0: up to the context limit
   std::vector<std::int32_t> stop_ids;  // generation ends after one of these; it is reported as the last Token
+  generation::AnswerForm form{};       // what the answer must look like
   std::optional<unsigned> logprobs{};  // with each Token its probability, and so many of the most probable ones
 };
 
@@ -73,6 +76,8 @@ class Ticket {
   std::optional<Event> pop();
   // Withdraws the job: skipped if still queued, stopped at the next cancellation point if running. Any thread, any number of times.
   void cancel() { stop_.request_stop(); }
+  // What the model thinks is thought enough: it is made to answer. Any thread; without effect where it does not think.
+  void end_thinking() { thinking_unwanted_ = true; }
   // `wake` is called after each push, without the lock, from the model thread or from within submit(); set it before submitting. It
   // must neither block nor call back into the model, and must own what it touches: the call for the last event may still be under
   // way after pop() has returned that event.
@@ -81,10 +86,12 @@ class Ticket {
   // --- model's side ---
   void push(Event event);
   std::stop_token stop_token() const { return stop_.get_token(); }
+  bool thinking_unwanted() const { return thinking_unwanted_; }
 
  private:
   const std::size_t capacity_;
   std::stop_source stop_;
+  std::atomic<bool> thinking_unwanted_{false};
   std::function<void()> wake_;
   std::mutex mutex_;
   std::deque<Event> events_;

@@ -140,8 +140,8 @@ constexpr std::string_view kRead[] = {"model",
                                       "max_tokens",
                                       "max_completion_tokens"};
 constexpr std::string_view kReadOfChats[] = {
-    "messages",         "tools",    "tool_choice",         "parallel_tool_calls", "response_format",
-    "reasoning_effort", "thinking", "chat_template_kwargs"};
+    "messages",         "tools",    "tool_choice",          "parallel_tool_calls", "response_format",
+    "reasoning_effort", "thinking", "chat_template_kwargs", "reasoning_budget",    "thinking_token_budget"};
 constexpr std::string_view kReadOfTexts[] = {"prompt", "special", "echo", "suffix", "best_of"};
 
 template <class Names>
@@ -159,6 +159,14 @@ std::vector<std::string> ignored_fields(const Fields& fields, bool chat) {
   return names;
 }
 
+// By either name that others have given it; negative means none.
+std::optional<std::size_t> thinking_budget(Fields& fields) {
+  const auto one = fields.integer("reasoning_budget", -1, kInt64Max),
+             other = fields.integer("thinking_token_budget", -1, kInt64Max);
+  const std::int64_t budget = one.value_or(other.value_or(-1));
+  return budget < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(budget));
+}
+
 }  // namespace
 
 void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& plan) {
@@ -174,6 +182,7 @@ void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& 
   const auto older = fields.integer("max_tokens", 1, kInt64Max);
   const auto newer = fields.integer("max_completion_tokens", 1, kInt64Max);
   if (const auto wanted = newer ? newer : older) plan.max_tokens = static_cast<std::size_t>(*wanted);
+  if (plan.chat) plan.job.form.thinking_budget = thinking_budget(fields);
   const auto& control = context.tokenizer->control();
   plan.job.stop_ids = {control.end_of_message, control.end_of_sequence};
 }

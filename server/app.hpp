@@ -30,6 +30,7 @@ struct App {
   std::shared_ptr<asio::io_context> io;
   std::shared_ptr<Model> model;                        // null while loading
   std::shared_ptr<const text::Tokenizer> tokenizer{};  // null while loading
+  std::shared_ptr<const grammar::TokenTrie> trie{};    // of the tokenizer
   std::int64_t started = 0;                            // seconds of Unix time
   std::optional<std::chrono::seconds> load_left{};     // where the load has said so
   bool draining = false;

@@ -23,6 +23,7 @@ struct Task {
 BodyContext context_of(App& app, const ClientWait& wait) {
   return {.options = app.options,
           .tokenizer = app.tokenizer,
+          .trie = app.trie,
           .model = app.model->info(),
           .seed = app.random(),
           .stop = wait.stop_token()};

@@ -12,6 +12,7 @@ namespace k3::server {
 struct BodyContext {
   const ServerOptions& options;  // outlives the context
   std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const grammar::TokenTrie> trie{};  // of the tokenizer; where none is, no answer can be held to a form
   ModelInfo model;
   std::uint64_t seed = 0;  // for a request that names none
   std::stop_token stop{};  // nobody waits for the result any more

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/generation/answer_grammar.hpp"
 #include "server/chat_request.hpp"
 #include "server/endpoints.hpp"
 
@@ -21,20 +22,6 @@ std::size_t calls_so_far(const std::vector<json::Value>& messages) {
 std::size_t opener_length(const std::vector<text::TokenId>& ids, text::TokenId open) {
   const auto last = std::find(ids.rbegin(), ids.rend(), open);
   return last == ids.rend() ? 0 : static_cast<std::size_t>(last - ids.rbegin()) + 1;
-}
-
-// What reaches the model as a sentence in its prompt and nothing more must not look like a promise.
-std::vector<std::string> unenforced(const text::ChatRequest& request) {
-  std::vector<std::string> warnings;
-  const json::Value* type = request.response_format.find("type");
-  if (type != nullptr && type->is_string() && type->text != "text") {
-    warnings.emplace_back("response_format is rendered into the prompt but not enforced");
-  }
-  if (request.tool_choice == text::ToolChoice::required) {
-    warnings.emplace_back("tool_choice is rendered into the prompt but not enforced");
-  }
-  if (!request.parallel_calls) warnings.emplace_back("parallel_tool_calls: false is not enforced");
-  return warnings;
 }
 
 // Some at a time, because the encoder cannot be told to stop.
@@ -85,7 +72,11 @@ Prepared chat_completions(std::string_view text, const BodyContext& context) {
   plan.unreported = prompt->opener;
   plan.answer.thinking = prompt->request.thinking;
   plan.answer.first_call_index = prompt->first_call;
-  plan.warnings = unenforced(prompt->request);
+  if (prompt->request.thinking) plan.job.form.thinking = generation::thinking_end(*context.tokenizer);
+  auto grammar = generation::answer_grammar(prompt->request, context.tokenizer->control());
+  if (!grammar) return error_response(field_error(grammar.error().param, grammar.error().message, grammar.error().code));
+  plan.job.form.grammar = std::move(*grammar);
+  plan.job.form.trie = context.trie;
   if (auto error = fit_context(plan, context.model)) return error_response(*error);
   return plan;
 }

@@ -303,8 +303,10 @@ void Server::start() {
 }
 
 void Server::set_model(std::shared_ptr<Model> model, std::shared_ptr<const text::Tokenizer> tokenizer) {
-  asio::post(*state_->io, [this, model = std::move(model), tokenizer = std::move(tokenizer)]() mutable {
+  auto trie = grammar::TokenTrie::of(*tokenizer);
+  asio::post(*state_->io, [this, model = std::move(model), tokenizer = std::move(tokenizer), trie = std::move(trie)]() mutable {
     state_->app.model = std::move(model);
+    state_->app.trie = std::move(trie);
     state_->app.tokenizer = std::move(tokenizer);
   });
 }

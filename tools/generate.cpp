@@ -31,6 +31,7 @@ struct Flags {
 struct Prepared {
   std::vector<text::TokenId> ids;
   generation::AnswerOptions answer;
+  generation::AnswerForm form;
   generation::Sampling sampling;
   std::size_t max_tokens = 0;  // 0: no limit but the context's
 };
@@ -43,7 +44,10 @@ Result<Prepared> prepare_chat(const Flags& flags, const text::Tokenizer& tokeniz
   apply_think(flags.think, request->chat);
   auto ids = prompt_of(tokenizer, request->chat);
   if (ids.has_error()) return ids.error();
+  auto form = form_of(tokenizer, request->chat);
+  if (form.has_error()) return form.error();
   Prepared out;
+  out.form = std::move(form).value();
   out.ids = std::move(ids).value();
   out.answer.thinking = request->chat.thinking;
   out.answer.stops = std::move(request->stops);
@@ -134,6 +138,7 @@ int generate(const Flags& flags) {
     watcher.delta = [&](const text::Delta& delta) { screen.delta(delta); };
   }
   Job job = make_job(*session->tokenizer, prepared->ids, prepared->sampling, prepared->max_tokens);
+  job.form = prepared->form;
   auto turn = run_turn(*session->model, std::move(job), answer, wakeup, watcher);
   if (!flags.json) screen.end();
   if (turn.has_error()) return report(turn.error());

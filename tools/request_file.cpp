@@ -72,13 +72,14 @@ void refuse_unserved(Fields& fields) {
   }
 }
 
-std::vector<std::string> warnings_about(const json::Value& body, const text::ChatRequest& chat) {
+std::vector<std::string> warnings_about(const json::Value& body) {
   constexpr std::string_view known[] = {
       // read here
       "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "repeat_penalty", "presence_penalty", "frequency_penalty",
       "seed", "logit_bias", "stop", "max_tokens", "max_completion_tokens", "n", "logprobs", "top_logprobs",
       // read with the messages
-      "messages", "tools", "tool_choice", "response_format", "reasoning_effort", "thinking", "chat_template_kwargs",
+      "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "thinking",
+      "chat_template_kwargs",
       // of the transport, or chosen by MODEL
       "model", "stream", "stream_options", "return_progress", "sse_ping_interval", "sse_ping_style"};
   std::vector<std::string> warnings;
@@ -86,11 +87,6 @@ std::vector<std::string> warnings_about(const json::Value& body, const text::Cha
     if (member.value.is_null() || std::find(std::begin(known), std::end(known), member.key) != std::end(known)) continue;
     warnings.push_back("the field " + json::quoted(member.key) + " has no effect");
   }
-  const json::Value* type = chat.response_format.find("type");
-  if (type != nullptr && type->text != "text")
-    warnings.emplace_back("response_format is rendered into the prompt but not enforced");
-  if (chat.tool_choice == text::ToolChoice::required)
-    warnings.emplace_back("tool_choice is rendered into the prompt but not enforced");
   return warnings;
 }
 
@@ -132,7 +128,7 @@ Result<RequestFile> read_request_file(const std::string& path, const text::Token
   const auto newer = fields.integer("max_completion_tokens", 1, int64_max);
   if (const auto wanted = newer ? newer : older) out.max_tokens = static_cast<std::size_t>(*wanted);
   if (fields.error()) return wrong(fields.error()->message);
-  out.warnings = warnings_about(*body, out.chat);
+  out.warnings = warnings_about(*body);
   return out;
 }
 

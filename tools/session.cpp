@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "model/generation/answer_grammar.hpp"
+
 namespace k3::cli {
 
 namespace {
@@ -76,6 +78,16 @@ Result<std::vector<text::TokenId>> prompt_of(const text::Tokenizer& tokenizer, c
   auto segments = text::render(request);
   if (segments.has_error()) return segments.error();
   return tokenizer.encode(*segments);
+}
+
+Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request) {
+  generation::AnswerForm form;
+  if (request.thinking) form.thinking = generation::thinking_end(tokenizer);
+  auto grammar = generation::answer_grammar(request, tokenizer.control());
+  if (!grammar) return fail(ErrorCode::invalid_argument, grammar.error().param + ": " + grammar.error().message);
+  form.grammar = std::move(*grammar);
+  if (form.grammar) form.trie = grammar::TokenTrie::of(tokenizer);
+  return form;
 }
 
 Job make_job(const text::Tokenizer& tokenizer, std::vector<text::TokenId> prompt, const generation::Sampling& sampling,

@@ -31,6 +31,8 @@ void show_load_progress(ModelOptions& options);
 void apply_think(const ThinkFlag& flag, text::ChatRequest& request);
 
 Result<std::vector<text::TokenId>> prompt_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request);
+// What the request demands of the answer's form. Errors: a schema that cannot be kept to.
+Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request);
 Job make_job(const text::Tokenizer& tokenizer, std::vector<text::TokenId> prompt, const generation::Sampling& sampling,
              std::size_t max_tokens);
 // How many tool calls the conversation already holds: ids of new ones count on from there.

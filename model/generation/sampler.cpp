@@ -75,7 +75,8 @@ void Sampler::accept(std::int32_t id) {
   if (counts_) ++output_[static_cast<std::size_t>(id)];
 }
 
-std::span<const float> Sampler::adjust(std::span<const float> logits) {
+std::span<const float> Sampler::adjust(std::span<const float> logits, std::span<const std::uint64_t> allowed) {
+  adjusted_.resize(logits.size());
   std::copy(logits.begin(), logits.end(), adjusted_.begin());
   if (repeats_) {
     for (std::size_t i = 0; i < adjusted_.size(); ++i) {
@@ -91,6 +92,11 @@ std::span<const float> Sampler::adjust(std::span<const float> logits) {
     }
   }
   for (const auto& [id, bias] : sampling_.logit_bias) adjusted_[static_cast<std::size_t>(id)] += bias;
+  for (std::size_t i = 0; !allowed.empty() && i < adjusted_.size(); ++i) {
+    // A NaN stays one, to be noticed.
+    if ((allowed[i / 64] >> (i % 64) & 1) == 0 && adjusted_[i] == adjusted_[i])
+      adjusted_[i] = -std::numeric_limits<float>::infinity();
+  }
   return adjusted_;
 }
 
@@ -104,7 +110,7 @@ Result<std::int32_t> Sampler::greedy(std::span<const float> logits) const {
     if (logits[i] > logits[best]) best = i;
   }
   if (logits[best] == -std::numeric_limits<float>::infinity())
-    return fail(ErrorCode::internal, "the model gave no token a finite logit");
+    return fail(ErrorCode::internal, "the model gave no token that may come next a finite logit");
   return static_cast<std::int32_t>(best);
 }
 
@@ -162,11 +168,8 @@ std::int32_t Sampler::draw(std::size_t count) const {
   return last;  // the product above may round up to the total itself
 }
 
-Result<std::int32_t> Sampler::sample(std::span<const float> logits) {
-  if (adjusts()) {
-    assert(logits.size() == adjusted_.size());
-    logits = adjust(logits);
-  }
+Result<std::int32_t> Sampler::sample(std::span<const float> logits, std::span<const std::uint64_t> allowed) {
+  if (adjusts() || !allowed.empty()) logits = adjust(logits, allowed);
   const auto best = greedy(logits);
   if (best.has_error() || sampling_.temperature == 0) return best;
   assert(logits.size() == candidates_.size());

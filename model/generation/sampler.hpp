@@ -23,8 +23,9 @@ class Sampler {
   Sampler(const Sampling& sampling, std::span<const std::int32_t> prompt, std::size_t vocabulary, const kernels::Table& kernels);
 
   // Order: repetition, presence and frequency penalties, logit bias, temperature, top-k, top-p (of what top-k left), min-p, draw.
-  // Error: a logit is NaN or +infinity, or all are -infinity.
-  Result<std::int32_t> sample(std::span<const float> logits);
+  // `allowed`: one bit an id, [vocabulary], of those that may be drawn; empty: all. What is not allowed counts for nothing: top-k
+  // and top-p cut what is left. Error: a logit is NaN or +infinity, or all that may be drawn are -infinity.
+  Result<std::int32_t> sample(std::span<const float> logits, std::span<const std::uint64_t> allowed = {});
   // The token that was taken: moves the step on and counts for the penalties.
   void accept(std::int32_t id);
 
@@ -37,7 +38,7 @@ class Sampler {
   static bool better(const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; }
 
   bool adjusts() const { return repeats_ || counts_ || !sampling_.logit_bias.empty(); }
-  std::span<const float> adjust(std::span<const float> logits);
+  std::span<const float> adjust(std::span<const float> logits, std::span<const std::uint64_t> allowed);
   Result<std::int32_t> greedy(std::span<const float> logits) const;
   std::size_t keep_top_k();
   std::size_t keep_top_p(std::size_t count);

@@ -194,7 +194,7 @@ bool Automaton::is_all() const {
   return first.accepts && stays == Characters::all();
 }
 
-Expression Automaton::json_content(Rules& rules) const {
+Expression Automaton::content(Rules& rules, Spelling spelling) const {
   std::vector<RuleIndex> index(states_.size());
   for (RuleIndex& rule : index) rule = rules.reserve();
   for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -203,7 +203,7 @@ Expression Automaton::json_content(Rules& rules) const {
     std::vector<Expression> options;
     if (states_[i].accepts) options.emplace_back();
     for (const auto& [to, set] : by_target) {
-      options.push_back(Expression::sequence({json_character(set), Expression::rule(index[to])}));
+      options.push_back(Expression::sequence({character(set, spelling), Expression::rule(index[to])}));
     }
     rules.define(index[i], Expression::choice(std::move(options)));
   }

@@ -51,7 +51,7 @@ class Automaton {
   const std::vector<State>& states() const { return states_; }
 
   // What stands between the quotes of a JSON string; one rule a state.
-  Expression json_content(Rules& rules) const;
+  Expression content(Rules& rules, Spelling spelling) const;
 
  private:
   std::optional<Automaton> product(const Automaton& other, bool excluding, AutomatonBudget& budget) const;

@@ -13,7 +13,7 @@ constexpr char32_t last_character = 0x10ffff, first_surrogate = 0xd800, last_sur
 
 // Bytes from first to last at each place.
 using ByteRange = std::pair<unsigned char, unsigned char>;
-using Spelling = std::vector<ByteRange>;
+using Utf8Shape = std::vector<ByteRange>;
 
 std::string utf8(char32_t c) {
   const auto tail = [c](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3f)); };
@@ -24,7 +24,7 @@ std::string utf8(char32_t c) {
 }
 
 // Cuts first..last, of one length in UTF-8, into ranges in which each byte runs freely from its first to its last.
-void cut_utf8(char32_t first, char32_t last, std::vector<Spelling>& out) {
+void cut_utf8(char32_t first, char32_t last, std::vector<Utf8Shape>& out) {
   for (int shift = 6; shift <= 18; shift += 6) {
     const char32_t below = (char32_t{1} << shift) - 1;
     if ((first & ~below) == (last & ~below)) break;
@@ -40,14 +40,14 @@ void cut_utf8(char32_t first, char32_t last, std::vector<Spelling>& out) {
     }
   }
   const std::string a = utf8(first), b = utf8(last);
-  Spelling spelling;
+  Utf8Shape spelling;
   for (std::size_t i = 0; i < a.size(); ++i) spelling.emplace_back(a[i], b[i]);
   out.push_back(std::move(spelling));
 }
 
-std::vector<Spelling> utf8_spellings(const Characters& set) {
+std::vector<Utf8Shape> utf8_shapes(const Characters& set) {
   constexpr std::array<Characters::Range, 4> lengths{{{0, 0x7f}, {0x80, 0x7ff}, {0x800, 0xffff}, {0x10000, last_character}}};
-  std::vector<Spelling> out;
+  std::vector<Utf8Shape> out;
   for (const auto& range : set.ranges()) {
     for (const auto& length : lengths) {
       const char32_t first = std::max(range.first, length.first), last = std::min(range.last, length.last);
@@ -115,12 +115,12 @@ Characters Characters::operator~() const {
   return out;
 }
 
-Expression json_character(const Characters& set) {
+Expression character(const Characters& set, Spelling spelling) {
   Characters raw;
   std::vector<Expression> options;
   std::u32string escapes;
   for (char32_t c = 0; c < 0x60; ++c) {
-    if (must_be_escaped(c)) escapes += c;
+    if (spelling == Spelling::json && must_be_escaped(c)) escapes += c;
   }
   const Characters special = Characters::of(escapes);
   for (const auto& range : set.ranges()) {
@@ -130,9 +130,9 @@ Expression json_character(const Characters& set) {
   }
   raw = ~(~set | special);
   // What differs in the first byte alone is one way to write.
-  std::map<Spelling, ByteSet> by_tail;
-  for (const Spelling& spelling : utf8_spellings(raw)) {
-    by_tail[Spelling(spelling.begin() + 1, spelling.end())] |= byte_range(spelling.front().first, spelling.front().second);
+  std::map<Utf8Shape, ByteSet> by_tail;
+  for (const Utf8Shape& shape : utf8_shapes(raw)) {
+    by_tail[Utf8Shape(shape.begin() + 1, shape.end())] |= byte_range(shape.front().first, shape.front().second);
   }
   for (const auto& [tail, first] : by_tail) {
     std::vector<Expression> parts{Expression::byte_class(first)};

@@ -36,8 +36,9 @@ class Characters {
   std::vector<Range> ranges_;
 };
 
-// Any one of `set` as it is written between the quotes of a JSON string.
-Expression json_character(const Characters& set);
+// How a string's characters are written: between the quotes of a JSON string, or as they are.
+enum class Spelling : std::uint8_t { json, raw };
+Expression character(const Characters& set, Spelling spelling);  // any one of `set`
 // What stands between the quotes.
 std::string json_spelling(std::u32string_view text);
 

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/grammar/expression.hpp"
 #include "model/text/json.hpp"
@@ -37,6 +40,17 @@ struct SchemaLimits {
 // so is a schema that no document satisfies. Documents are a subset of the valid ones: no white space, keys in declared order, one
 // spelling a string (README.md lists what is left out).
 SchemaResult<Expression> from_json_schema(const json::Value& schema, Rules& rules, const SchemaLimits& limits = {});
+
+// One parameter of a function as a call in K3's format carries it: beside the name of its JSON type, a string as it is, the rest as
+// JSON.
+struct Argument {
+  std::string key;
+  bool required = false;
+  std::vector<std::pair<std::string_view, Expression>> values;  // for each type that it may be of, its name and those values
+};
+// Of the schema of a function's parameters: the declared ones, in their order, and what must be there; others are not written.
+SchemaResult<std::vector<Argument>> arguments_from_json_schema(const json::Value& parameters, Rules& rules,
+                                                               const SchemaLimits& limits = {});
 
 // Any JSON, as deep as Limits::depth permits; the rules are added anew by each call.
 Expression any_json_value(Rules& rules);

@@ -71,7 +71,7 @@ SchemaResult<void> SchemaReader::apply_patterns(const Value& schema, std::vector
 }
 
 SchemaResult<Expression> SchemaReader::named(const Automaton& names, const Expression& value) {
-  const E key = names.is_all() ? any_string(0, unbounded) : in_quotes(names.json_content(rules_));
+  const E key = names.is_all() ? any_string(0, unbounded) : in_quotes(names.content(rules_, Spelling::json));
   return E::sequence({key, E::bytes(":"), value});
 }
 

@@ -16,15 +16,19 @@ SchemaReader::SchemaReader(const Value& root, Rules& rules, const SchemaLimits& 
 
 SchemaResult<Expression> SchemaReader::run() {
   auto expression = reference(root_, {});
+  if (auto done = read_references(); !done) return done.error();
+  return expression;
+}
+
+SchemaResult<void> SchemaReader::read_references() {
   // References are read one after the other, not within each other: a long chain of them is no deep recursion here.
   for (std::size_t i = 0; i < references_.size(); ++i) {
     const Reference next = references_[i];
     auto body = read(*next.schema, {next.path, 0});
-    if (!body) return body;
+    if (!body) return body.error();
     rules_.define(next.rule, std::move(*body));
   }
-  if (auto ends = check_that_all_end(); !ends) return ends.error();
-  return expression;
+  return check_that_all_end();
 }
 
 Expression SchemaReader::any() {
@@ -141,7 +145,11 @@ SchemaResult<Expression> SchemaReader::listed_values(const Value& schema, const 
   for (const Value& value : list != nullptr ? list->items : std::vector<Value>{*one}) {
     if ((type_of(value) & *types) == 0 || (one != nullptr && !equal(value, *one))) continue;
     std::string text;
-    json::Writer(text).value(value);
+    if (spelling_ == Spelling::json) {
+      json::Writer(text).value(value);
+    } else {
+      text = value.text;
+    }
     if (!take_literal(text.size())) {
       return SchemaError{"more than " + std::to_string(limits_.literal_bytes) + " bytes of names and values",
                          place.path + "/" + keyword};

@@ -27,9 +27,12 @@ class SchemaReader {
 
   // All of it, with what its references lead to.
   SchemaResult<Expression> run();
+  // Of an object, its declared members.
+  SchemaResult<std::vector<Argument>> arguments();
 
  private:
   using Result = SchemaResult<Expression>;
+  SchemaResult<void> read_references();
   struct Member {
     std::string key;
     json::Value schema;
@@ -81,6 +84,7 @@ class SchemaReader {
   Rules& rules_;
   const SchemaLimits& limits_;
   const std::size_t first_rule_;
+  Spelling spelling_ = Spelling::json;  // raw: strings alone are being read, none within others
   SchemaSet set_;
   AutomatonBudget budget_;
   std::optional<Expression> any_;

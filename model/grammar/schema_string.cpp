@@ -14,8 +14,8 @@ using E = Expression;
 Expression in_quotes(Expression content) { return E::sequence({E::bytes("\""), std::move(content), E::bytes("\"")}); }
 
 Expression any_string(std::uint32_t min, std::uint32_t max) {
-  static const E character = json_character(Characters::all());
-  return in_quotes(E::repeat(character, min, max));
+  static const E any = character(Characters::all(), Spelling::json);
+  return in_quotes(E::repeat(any, min, max));
 }
 
 SchemaResult<Automaton> SchemaReader::pattern(const std::string& pattern, const Place& place) {
@@ -50,7 +50,10 @@ SchemaResult<Expression> SchemaReader::string(const Value& schema, const Place& 
     strings = std::move(*both);
     last_keyword = keyword;
   }
-  if (!strings || strings->is_all()) return any_string(*min, *max);
+  if (!strings || strings->is_all()) {
+    if (spelling_ == Spelling::json) return any_string(*min, *max);
+    return E::repeat(character(Characters::all(), spelling_), *min, *max);
+  }
   auto sized = strings->of_length(*min, *max, budget_);
   if (!sized) {
     return SchemaError{
@@ -59,7 +62,8 @@ SchemaResult<Expression> SchemaReader::string(const Value& schema, const Place& 
   }
   if (sized->empty())
     return SchemaError{last_keyword + " and the keywords beside it have no string in common", place.path + "/" + last_keyword};
-  return in_quotes(sized->json_content(rules_));
+  E content = sized->content(rules_, spelling_);
+  return spelling_ == Spelling::json ? in_quotes(std::move(content)) : content;
 }
 
 SchemaResult<Expression> SchemaReader::array(const Value& schema, const Place& place) {

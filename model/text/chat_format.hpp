@@ -29,6 +29,7 @@ struct ChatRequest {
   bool thinking = true;
   std::optional<Effort> effort = Effort::max;  // nullopt: no thinking-effort message
   ToolChoice tool_choice = ToolChoice::automatic;
+  std::string tool_name{};      // the only tool that may be called, and must be; the template has no words for it
   bool parallel_calls = true;   // false: the client wants one call at most; the template has no words for it
   json::Value response_format;  // {"type":"json_object"} and kin, or null
 };

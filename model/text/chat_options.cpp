@@ -139,6 +139,7 @@ RequestFailure read_tool_choice(const json::Value& body, ChatRequest& out) {
   if (!any_tools(out, [name](const json::Value& tools) { return names_tool(tools, name); })) {
     return RequestError{"names no tool of this request", "tool_choice.function.name"};
   }
+  out.tool_name = name;
   return {};
 }
 
