@@ -70,6 +70,11 @@ void walk(const std::shared_ptr<const grammar::Grammar>& grammar, const std::sha
   }
 }
 
+void keep_least(std::vector<double>& kept, const std::vector<double>& times) {
+  if (kept.empty()) kept = times;
+  for (std::size_t i = 0; i < times.size(); ++i) kept[i] = std::min(kept[i], times[i]);
+}
+
 Result<Line> measure(const GrammarCase& bench_case, const std::shared_ptr<const grammar::TokenTrie>& trie, std::size_t tokens) {
   const auto schema = json::parse(bench_case.schema);
   if (!schema) return schema.error();
@@ -81,7 +86,14 @@ Result<Line> measure(const GrammarCase& bench_case, const std::shared_ptr<const 
   const auto compiled = grammar::compile(rules, *root);
   if (!compiled) return compiled.error();
   line.compile = seconds_now() - begun;
-  walk(*compiled, trie, tokens, line);
+  // The same walk several times: what the machine did meanwhile does not hit the same token each time.
+  constexpr int rounds = 5;
+  for (int round = 0; round < rounds; ++round) {
+    Line again;
+    walk(*compiled, trie, tokens, again);
+    keep_least(line.masks, again.masks);
+    keep_least(line.accepts, again.accepts);
+  }
   return line;
 }
 
@@ -148,6 +160,7 @@ void add_bench_grammar(CLI::App& bench, Chosen& chosen) {
       ->capture_default_str();
   command->add_flag("--json", flags->json, "one object instead of a table");
   command->footer(
+      "Each walk is taken five times, and the shortest time of each token counts; nothing is kept from one walk to the next.\n"
       "The vocabulary is made up: as many ids as the released model has, of lengths like its own.\n"
       "Example:\n"
       "  k3 bench grammar --tokens 500");

@@ -89,7 +89,8 @@ const std::vector<GrammarCase>& grammar_cases() {
       {"person",
        R"({"type":"object","properties":{"name":{"type":"string","maxLength":80},"age":{"type":"integer","minimum":0,"maximum":150},
            "email":{"type":"string","format":"email"},"tags":{"type":"array","items":{"type":"string"},"maxItems":8},
-           "born":{"type":"string","format":"date"}},"required":["name","age","email","tags","born"],"additionalProperties":false})"},
+           "born":{"type":"string","format":"date"}},
+           "required":["name","age","email","tags","born"],"additionalProperties":false})"},
       {"tree", R"({"type":"object","properties":{"value":{"type":"number","minimum":0,"maximum":1},
            "children":{"type":"array","items":{"$ref":"#"}}},"required":["value","children"],"additionalProperties":false})"},
       {"pattern", R"({"type":"array","items":{"type":"string","pattern":"^[A-Z][a-z]+( [A-Za-z]+){0,20}$"}})"},
@@ -98,7 +99,8 @@ const std::vector<GrammarCase>& grammar_cases() {
       {"5000 properties", many_properties(5000)},
       {"enum of 10000", large_enum(10000)},
       {"other names", R"({"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string"}},
-           "additionalProperties":{"anyOf":[{"type":"string","maxLength":20},{"type":"number","minimum":-1.5,"maximum":1000},{"type":"null"}]}})"},
+           "additionalProperties":{"anyOf":[{"type":"string","maxLength":20},
+           {"type":"number","minimum":-1.5,"maximum":1000},{"type":"null"}]}})"},
   };
   return cases;
 }

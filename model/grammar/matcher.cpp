@@ -15,8 +15,8 @@ using Purpose = StateCache::Purpose;
 // Of one answer and its copies; where it is used up, what leads on from the present state is worked out anew.
 constexpr std::size_t cache_memory = std::size_t{16} << 20;
 
-void set_bit(std::vector<std::uint64_t>& bits, TokenId id) {
-  bits[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << (id % 64);
+void set_bit(std::uint64_t* bits, TokenId id, std::uint64_t value) {
+  bits[static_cast<std::size_t>(id) / 64] |= value << (id % 64);
 }
 
 // One walk through the spellings: a beginning that leads nowhere takes all that begin with it along.
@@ -38,11 +38,14 @@ class MaskWalk {
         i = node.skip;
         continue;
       }
-      if (node.skip > ++i) path_[node.depth] = {to, cache_->row_of(to)};
+      ++i;
+      path_[node.depth] = {to, cache_->row_of(to)};
       // Every state that is not dead can end, so that only a limit has to be looked up.
       if (limit != Finish::never && cache_->finish(to) >= limit) continue;
-      const std::uint32_t last = (&node + 1)->first_token;
-      for (std::uint32_t t = node.first_token; t < last; ++t) set_bit(bits, tokens[t]);
+      // None or one token ends here, as unpredictably as a coin falls: the bit is set without asking. Equal spellings are rare.
+      const std::uint32_t first = node.first_token, count = (&node + 1)->first_token - first;
+      set_bit(bits.data(), tokens[first], count & 1);
+      for (std::uint32_t t = 0; count > 1 && t < count; ++t) set_bit(bits.data(), tokens[first + t], 1);
     }
     add_control_tokens(bits, limit);
   }
@@ -68,7 +71,7 @@ class MaskWalk {
       const TokenId id = program.tokens[i];
       const StateId to = cache_->next(path_[0].state, first_token + i);
       if (to != StateCache::dead && cache_->finish(to) < limit && static_cast<std::size_t>(id) < trie_.vocabulary())
-        set_bit(bits, id);
+        set_bit(bits.data(), id, 1);
     }
   }
 

@@ -6,24 +6,31 @@
 namespace k3::grammar {
 
 bool SeenThreads::insert(const Thread& thread) {
-  const std::uint64_t key = (std::uint64_t{thread.at} << 32) | thread.frame;
-  if (list_.size() <= longest_list) {
-    if (std::find(list_.begin(), list_.end(), key) != list_.end()) return false;
-    list_.push_back(key);
-    if (list_.size() > longest_list) {
-      for (const std::uint64_t listed : list_) map_.insert(listed, 0);
-    }
-    return true;
+  if (size_ * 2 >= slots_.size()) grow();
+  const std::uint64_t key = (std::uint64_t{thread.at} << 32) | thread.frame, mask = slots_.size() - 1;
+  std::size_t i = scatter(key) & mask;
+  for (; slots_[i].epoch == epoch_; i = (i + 1) & mask) {
+    if (slots_[i].key == key) return false;
   }
-  if (map_.find(key) != IdMap::none) return false;
-  map_.insert(key, 0);
-  list_.push_back(key);
+  slots_[i] = {key, epoch_};
+  ++size_;
   return true;
 }
 
+void SeenThreads::grow() {
+  std::vector<Slot> old(slots_.size() * 4);
+  old.swap(slots_);
+  for (const Slot& slot : old) {
+    if (slot.epoch != epoch_) continue;
+    std::size_t i = scatter(slot.key) & (slots_.size() - 1);
+    while (slots_[i].epoch == epoch_) i = (i + 1) & (slots_.size() - 1);
+    slots_[i] = slot;
+  }
+}
+
 void SeenThreads::clear() {
-  if (list_.size() > longest_list) map_.clear();
-  list_.clear();
+  ++epoch_;
+  size_ = 0;
 }
 
 StateCache::StateCache(std::shared_ptr<const Grammar> grammar, std::size_t longest_token, std::size_t memory)
@@ -89,13 +96,11 @@ void StateCache::add(Address at, FrameId frame) {
 }
 
 StateId StateCache::close() {
-  while (!pending_.empty()) {
-    const Thread thread = pending_.back();
-    pending_.pop_back();
-    expand(thread);
-  }
+  // In the order in which they were reached, which is nearly that of addresses.
+  for (std::size_t i = 0; i < pending_.size(); ++i) expand(Thread(pending_[i]));
+  pending_.clear();
   seen_.clear();
-  std::sort(found_.begin(), found_.end());
+  if (!std::is_sorted(found_.begin(), found_.end())) std::sort(found_.begin(), found_.end());
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   if (found_.size() > most_threads) found_.resize(most_threads);
   return intern();

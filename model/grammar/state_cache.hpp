@@ -21,18 +21,24 @@ struct Thread {
   friend auto operator<=>(const Thread&, const Thread&) = default;
 };
 
-// Which threads a closure has been to. Most closures are small, and a list is quicker there than a table.
+// Which threads a closure has been to. Emptied at no cost, since that happens for every step.
 class SeenThreads {
  public:
   // False if it was there.
   bool insert(const Thread& thread);
   void clear();
-  std::size_t size() const { return list_.size(); }
+  std::size_t size() const { return size_; }
 
  private:
-  static constexpr std::size_t longest_list = 24;
-  std::vector<std::uint64_t> list_;
-  IdMap map_;  // holds the list once that is longer
+  struct Slot {
+    std::uint64_t key = 0;
+    std::uint64_t epoch = 0;  // the closure that wrote it
+  };
+  void grow();
+
+  std::vector<Slot> slots_ = std::vector<Slot>(64);
+  std::uint64_t epoch_ = 1;
+  std::size_t size_ = 0;
 };
 
 class StateCache {

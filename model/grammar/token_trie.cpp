@@ -58,7 +58,9 @@ void TokenTrie::build() {
     before = now;
   }
   close_to(0);
-  nodes_.push_back({static_cast<std::uint32_t>(nodes_.size()), static_cast<std::uint32_t>(tokens_.size()), 0, 0});
+  const auto count = static_cast<std::uint32_t>(tokens_.size());
+  tokens_.push_back(0);  // may be read, but not meant, by who looks for a token of the last node
+  nodes_.push_back({static_cast<std::uint32_t>(nodes_.size()), count, 0, 0});
 }
 
 }  // namespace k3::grammar

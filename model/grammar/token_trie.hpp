@@ -28,7 +28,7 @@ class TokenTrie {
   std::span<const Node> nodes() const {
     return {nodes_.data(), nodes_.size() - 1};
   }  // one more stands behind them, for first_token
-  std::span<const text::TokenId> tokens() const { return tokens_; }
+  std::span<const text::TokenId> tokens() const { return {tokens_.data(), tokens_.size() - 1}; }  // here too one more stands behind
   std::string_view spelling(text::TokenId id) const;  // empty for a control token and for an id outside the vocabulary
   std::size_t vocabulary() const { return ends_.size(); }
   std::size_t longest() const { return longest_; }  // bytes

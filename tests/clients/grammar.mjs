@@ -15,7 +15,8 @@ const folder = mkdtempSync(join(tmpdir(), "k3-grammar-"));
 const lines = (() => {
   try {
     const path = join(folder, "documents");
-    execFileSync(program, ["[.documents]"], { env: { ...process.env, K3_GRAMMAR_DOCUMENTS: path }, stdio: ["ignore", "ignore", "inherit"] });
+    const env = { ...process.env, K3_GRAMMAR_DOCUMENTS: path };
+    execFileSync(program, ["[.documents]"], { env, stdio: ["ignore", "ignore", "inherit"] });
     return readFileSync(path, "utf8").trim().split("\n");
   } finally {
     rmSync(folder, { recursive: true });
