@@ -50,23 +50,6 @@ void write_stage(Writer& writer, std::string_view stage, std::size_t count, doub
   writer.key(name + "_trunk_wait_ms").number(drive.trunk_wait_s * 1000);
 }
 
-// llama.cpp's names, which user interfaces already know; queued_ms and what is about the drive are ours.
-void write_timings(Writer& writer, const Usage& usage) {
-  const Timings& timings = usage.timings;
-  const std::size_t computed = usage.prompt - std::min(usage.cached, usage.prompt);
-  writer.key("timings").begin_object();
-  writer.key("queued_ms").number(timings.queued_s * 1000);
-  writer.key("cache_n").integer(static_cast<std::int64_t>(usage.cached));
-  // The last token of an answer is written and not read.
-  const std::size_t stepped = usage.completion - std::min<std::size_t>(usage.completion, 1);
-  write_stage(writer, "prompt", computed, timings.prefill_s, timings.prefill, computed);
-  write_stage(writer, "predicted", usage.completion, timings.decode_s, timings.decode, stepped);
-  const auto bytes = timings.prefill.bytes() + timings.decode.bytes();
-  writer.key("read_bytes").integer(static_cast<std::int64_t>(bytes));
-  writer.key("read_bytes_per_token").number(share(static_cast<double>(bytes), computed + stepped));
-  writer.end_object();
-}
-
 // {"index":0, "delta":{ or "text":"..." — the caller fills it in and calls end_choice.
 void begin_choice(Writer& writer) { writer.key("choices").begin_array().begin_object().key("index").integer(0); }
 
@@ -150,6 +133,23 @@ void write_model(Writer& writer, const ModelInfo& info, std::int64_t created) {
 }
 
 }  // namespace
+
+// llama.cpp's names, which user interfaces already know; queued_ms and what is about the drive are ours.
+void write_timings(Writer& writer, const Usage& usage) {
+  const Timings& timings = usage.timings;
+  const std::size_t computed = usage.prompt - std::min(usage.cached, usage.prompt);
+  writer.key("timings").begin_object();
+  writer.key("queued_ms").number(timings.queued_s * 1000);
+  writer.key("cache_n").integer(static_cast<std::int64_t>(usage.cached));
+  // The last token of an answer is written and not read.
+  const std::size_t stepped = usage.completion - std::min<std::size_t>(usage.completion, 1);
+  write_stage(writer, "prompt", computed, timings.prefill_s, timings.prefill, computed);
+  write_stage(writer, "predicted", usage.completion, timings.decode_s, timings.decode, stepped);
+  const auto bytes = timings.prefill.bytes() + timings.decode.bytes();
+  writer.key("read_bytes").integer(static_cast<std::int64_t>(bytes));
+  writer.key("read_bytes_per_token").number(share(static_cast<double>(bytes), computed + stepped));
+  writer.end_object();
+}
 
 std::string role_chunk(const AnswerHead& head) {
   std::string text;
