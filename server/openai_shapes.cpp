@@ -151,6 +151,21 @@ void write_timings(Writer& writer, const Usage& usage) {
   writer.end_object();
 }
 
+void write_progress(Writer& writer, const ProgressReport& report) {
+  const Prefill& prefill = report.prefill;
+  writer.key("prompt_progress").begin_object();
+  writer.key("total").integer(static_cast<std::int64_t>(prefill.total));
+  writer.key("cache").integer(static_cast<std::int64_t>(prefill.cached));
+  writer.key("processed").integer(static_cast<std::int64_t>(prefill.done));
+  writer.key("time_ms").integer(report.milliseconds);
+  writer.end_object();
+  if (report.position) {
+    writer.key("queue").begin_object().key("position").integer(static_cast<std::int64_t>(*report.position));
+    if (report.turn_in_s) writer.key("turn_in_ms").integer(std::llround(*report.turn_in_s * 1000));
+    writer.end_object();
+  }
+}
+
 std::string role_chunk(const AnswerHead& head) {
   std::string text;
   Writer writer(text);
@@ -206,22 +221,11 @@ std::string content_chunk(const AnswerHead& head, std::string_view content, Spok
 }
 
 std::string progress_chunk(const AnswerHead& head, const ProgressReport& report) {
-  const Prefill& prefill = report.prefill;
   std::string text;
   Writer writer(text);
   write_head(writer, head, true);
   writer.key("choices").begin_array().end_array();
-  writer.key("prompt_progress").begin_object();
-  writer.key("total").integer(static_cast<std::int64_t>(prefill.total));
-  writer.key("cache").integer(static_cast<std::int64_t>(prefill.cached));
-  writer.key("processed").integer(static_cast<std::int64_t>(prefill.done));
-  writer.key("time_ms").integer(report.milliseconds);
-  writer.end_object();
-  if (report.position) {
-    writer.key("queue").begin_object().key("position").integer(static_cast<std::int64_t>(*report.position));
-    if (report.turn_in_s) writer.key("turn_in_ms").integer(std::llround(*report.turn_in_s * 1000));
-    writer.end_object();
-  }
+  write_progress(writer, report);
   writer.end_object();
   return text;
 }

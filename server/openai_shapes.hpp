@@ -28,6 +28,8 @@ std::string whole_answer(const AnswerHead& head, const text::ParsedMessage& mess
 
 // The seconds and bytes of an answer, as a member of the object being written. Every shape has them.
 void write_timings(json::Writer& writer, const Usage& usage);
+// How far the prompt is, likewise.
+void write_progress(json::Writer& writer, const ProgressReport& report);
 
 std::string model_object(const ModelInfo& info, std::int64_t created);
 std::string model_list(const ModelInfo& info, std::int64_t created);

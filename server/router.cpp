@@ -20,6 +20,11 @@ struct Route {
 constexpr Route kRoutes[] = {
     {true, "/v1/chat/completions", false, true, nullptr, chat_completions},
     {true, "/v1/completions", false, true, nullptr, completions},
+    {true, "/v1/messages", false, true, nullptr, messages},
+    {true, "/v1/messages/count_tokens", false, true, nullptr, count_message_tokens},
+    {true, "/v1/responses", false, true, nullptr, responses},
+    {true, "/v1/responses/input_tokens", false, true, nullptr, count_response_tokens},
+    {true, "/v1/chat/completions/input_tokens", false, true, nullptr, count_chat_tokens},
     {true, "/tokenize", false, true, nullptr, tokenize},
     {true, "/detokenize", false, true, nullptr, detokenize},
     {true, "/apply-template", false, true, nullptr, apply_template},
