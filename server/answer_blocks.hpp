@@ -37,6 +37,7 @@ class AnswerBlocks {
   void take(const text::Delta& delta);
   void close();  // the answer is over
   const std::vector<Block>& all() const { return blocks_; }
+  const Block* open() const { return open_ ? &blocks_.back() : nullptr; }  // the last one, while it grows
 
  private:
   void grow(BlockKind kind, std::string_view text);

@@ -170,10 +170,15 @@ Frames ResponsesShape::opening(PingStyle) {
   return std::exchange(frames_, {});
 }
 
-// There is no event without a meaning here; that it is still in progress can be said again.
+// There is no event without a meaning here. What grows may grow by nothing, and that the response is in progress can be said again;
+// clients then take its output for all there is so far.
 Frames ResponsesShape::sign_of_life(PingStyle style, const ProgressReport* waiting) {
   if (style != PingStyle::delta) return {sse_comment(ping_text(waiting))};
-  response_event("response.in_progress", {});
+  if (const Block* open = blocks_.open()) {
+    grown(blocks_.all().size() - 1, *open, "");
+  } else {
+    response_event("response.in_progress", {.blocks = blocks_.all()});
+  }
   return std::exchange(frames_, {});
 }
 

@@ -156,6 +156,27 @@ TEST_CASE("Responses: it is created at admission, pings are comments, and a late
   }
 }
 
+TEST_CASE("Responses: a ping in the middle of an item is more of it, and after one names what there is") {
+  TestClock clock;
+  World world(timed(clock));
+  const auto ids = output_of("hm");
+  world.model->script({.ids = plain_output("ok"), .pause = Phase::decode, .pause_after = ids.size()});
+  Client client(world.server->port());
+  client.send(response(true, "", R"(,"sse_ping_style":"delta")"));
+  Reply head;
+  CHECK(client.head(head) == 200);
+  world.model->wait_paused(1);
+  // created, in progress, the item, its part, and what was thought.
+  for (std::size_t i = 0; i < 4 + ids.size(); ++i) CHECK(!client.chunk().empty());
+  world.settle();
+  clock.advance(*world.server, 10s);
+  const std::string ping = client.chunk();
+  CHECK(ping.starts_with("event: response.reasoning_text.delta\n"));
+  CHECK(ping.find(R"("delta":"")") != std::string::npos);
+  world.model->release();
+  CHECK(rest_of(client).back().starts_with("event: response.completed\n"));
+}
+
 TEST_CASE("no pings where they are off, and reports on the prompt where they are asked for") {
   TestClock clock;
   World world(timed(clock));
