@@ -21,8 +21,9 @@ constexpr FieldName kNames[] = {{"max_tokens", "max_output_tokens"},
                                 {"response_format", "text.format"},
                                 {"tool_call_id", "call_id"}};
 
-// What a provider runs by itself, as part of the answer. Agents name these in every request, and get on without.
-constexpr std::string_view kHosted[] = {"web_search", "web_search_preview", "image_generation"};
+// What agents name in every request and get on without: what a provider runs by itself, and bundles of tools beside the main ones,
+// whose calls have a form of their own.
+constexpr std::string_view kLeftOut[] = {"web_search", "web_search_preview", "image_generation", "namespace"};
 
 // What was said elsewhere cannot be answered here, and leaving it out would answer something else.
 void refuse_memory(Fields& fields) {
@@ -89,7 +90,7 @@ void read_tools(Fields& fields, TranslatedBody& out) {
     const std::string type = nested.string("type", {});
     if (type == "function") {
       read_function(nested, path, out);
-    } else if (std::find(std::begin(kHosted), std::end(kHosted), type) != std::end(kHosted)) {
+    } else if (std::find(std::begin(kLeftOut), std::end(kLeftOut), type) != std::end(kLeftOut)) {
       out.ignored.push_back(fmt::format("{}:{}", path, type));
     } else {
       nested.refuse("type", fmt::format("{}.type: tools of type \"{}\" are not served here, only functions", path, type),

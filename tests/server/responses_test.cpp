@@ -263,23 +263,25 @@ TEST_CASE("each option of Responses is one of a chat") {
 TEST_CASE("what a response repeats, and what is said of fields without a meaning here") {
   World world;
   world.model->script({.ids = plain_output("ok")});
-  const Reply reply = world.post("/v1/responses",
-                                 body_of(R"("temperature":0.5,"top_p":0.25,"metadata":{"a":"b"},"user":"me","store":true,"seed":7,)"
-                                         R"("prompt_cache_key":"k","include":[],"parallel_tool_calls":false,"instructions":"x",)"
-                                         R"("tools":[{"type":"web_search"},{"type":"function","name":"f","parameters":{}}])"));
+  const Reply reply = world.post(
+      "/v1/responses",
+      body_of(
+          R"("temperature":0.5,"top_p":0.25,"metadata":{"a":"b"},"user":"me","store":true,"seed":7,)"
+          R"("prompt_cache_key":"k","include":[],"parallel_tool_calls":false,"instructions":"x",)"
+          R"("tools":[{"type":"web_search"},{"type":"function","name":"f","parameters":{}},{"type":"namespace","name":"n","tools":[]}])"));
   REQUIRE(reply.status == 200);
   const auto response = reply.json();
   CHECK(response.find("temperature")->text == "0.5");
   CHECK(text_of(*response.find("metadata"), "a") == "b");
   CHECK(text_of(response, "instructions") == "x");
-  CHECK(response.find("tools")->items.size() == 2);
+  CHECK(response.find("tools")->items.size() == 3);
   CHECK(!response.find("parallel_tool_calls")->boolean);
   CHECK(response.find("previous_response_id")->is_null());
   CHECK(text_of(response, "tool_choice") == "auto");
   CHECK(response.find("timings") != nullptr);
   CHECK(world.model->last_job().sampling.temperature == 0.5F);
   CHECK(world.model->last_job().sampling.seed == 7);
-  CHECK(reply.headers.at("x-k3-ignored") == "user,prompt_cache_key,tools[0]:web_search");
+  CHECK(reply.headers.at("x-k3-ignored") == "user,prompt_cache_key,tools[0]:web_search,tools[2]:namespace");
 }
 
 TEST_CASE("what is wrong with a Responses request is told by its own names and places") {
