@@ -37,8 +37,10 @@ void tell(server::AnswerPlan& plan) {
   const server::AnswerEnd end{.message = message, .reason = "stop", .stop_string = "", .usage = {.timings = {}}};
   const std::vector<text::Delta> deltas{text::ReasoningDelta{"r"}, text::ContentDelta{"c"}, text::ToolCallBegin{0, "f_0", "f"},
                                         text::ToolCallArguments{0, "{}"}, text::ToolCallEnd{0}};
-  check(json::parse(plan.shape({.id = "0"})->whole(end, {})).has_value());
-  const auto shape = plan.shape({.id = "0"});
+  server::AnswerHead head;
+  head.id = "0";
+  check(json::parse(plan.shape(head)->whole(end, {})).has_value());
+  const auto shape = plan.shape(head);
   for (const auto& frames : {shape->opening(plan.ping_style), shape->more(deltas, {}), shape->end(end)}) {
     for (const std::string_view frame : frames) {
       const std::size_t data = frame.find("\ndata: ");
