@@ -61,9 +61,19 @@ bool is_open(const Route* route, const App& app) {
 
 // Of the fields a page wants to send, those it may; in lower case, as browsers write them.
 std::string allowed_headers(std::string_view wanted) {
-  constexpr std::string_view kAllowed[] = {"accept",         "anthropic-beta",  "anthropic-version", "authorization",
-                                           "content-type",   "idempotency-key", "openai-beta",       "openai-organization",
-                                           "openai-project", "x-api-key",       "x-keepalive",       "x-request-id"};
+  constexpr std::string_view kAllowed[] = {"accept",
+                                           "anthropic-beta",
+                                           "anthropic-dangerous-direct-browser-access",
+                                           "anthropic-version",
+                                           "authorization",
+                                           "content-type",
+                                           "idempotency-key",
+                                           "openai-beta",
+                                           "openai-organization",
+                                           "openai-project",
+                                           "x-api-key",
+                                           "x-keepalive",
+                                           "x-request-id"};
   std::string result;
   const auto add = [&result](std::string_view name) { result.append(result.empty() ? "" : ", ").append(name); };
   for (const auto name : kAllowed) add(name);
