@@ -50,6 +50,9 @@ class ModelActor final : public Actor {
   Result<void> submit(Job job, std::shared_ptr<Ticket> ticket) override;
   ModelInfo info() const override { return model_->info; }
   ModelStatus status() const override { return mailbox_.status(); }
+  std::optional<std::size_t> cached_tokens(std::span<const std::int32_t> prompt) const override {
+    return mailbox_.cached_tokens(prompt);
+  }
 
  private:
   void thread_main();
@@ -128,7 +131,7 @@ awaitable<void> ModelActor::serve_with(experts::ExpertStream& experts) {
   const ForwardContext forward_context = model_->forward_context(experts);
   Forward forward(forward_context);
   if (seams_.on_point) forward.on_point(seams_.on_point);
-  LiveSequences sequences(model_->checkpoint.config(), model_->latents, model_->plan.live_sequences);
+  LiveSequences sequences(model_->checkpoint.config(), model_->latents, model_->plan.live_sequences, mailbox_);
   WorkMeter work(forward, experts, mailbox_);
   const JobSurroundings around{*model_, forward, sequences, work, seams_.clock, seams_.on_point};
   report_start(Result<void>());

@@ -165,8 +165,10 @@ void Batch::remove_ended() {
       ++run;
       continue;
     }
-    mailbox_.done(*run->ticket());
+    // First its conversation is given back: whoever sees that it has ended may go on with that.
+    const std::shared_ptr<Ticket> ticket = run->ticket();
     run = runs_.erase(run);
+    mailbox_.done(*ticket);
   }
 }
 

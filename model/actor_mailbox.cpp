@@ -105,4 +105,20 @@ void Mailbox::announce() {
   }
 }
 
+void Mailbox::keep(std::vector<std::vector<std::int32_t>> conversations) {
+  const std::lock_guard lock(mutex_);
+  kept_.swap(conversations);
+}
+
+std::size_t Mailbox::cached_tokens(std::span<const std::int32_t> prompt) const {
+  const std::lock_guard lock(mutex_);
+  std::size_t most = 0;
+  for (const auto& ids : kept_) {
+    // As LiveSequences::take() chooses: a prompt must be longer than what is kept of it.
+    if (ids.size() >= prompt.size() || ids.size() <= most) continue;
+    if (std::equal(ids.begin(), ids.end(), prompt.begin())) most = ids.size();
+  }
+  return most;
+}
+
 }  // namespace k3

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "model/ticket.hpp"
@@ -34,11 +35,15 @@ class Mailbox {
   void done(const Ticket& ticket);
   // Model thread: what status() tells of the work from now on.
   void report(const WorkDone& work);
+  // Model thread: the ids of the conversations that a new job could go on with.
+  void keep(std::vector<std::vector<std::int32_t>> conversations);
   // Any thread, once: cancels the running jobs, fails the waiting ones, takes no more.
   void close();
 
   bool closed() const;
   ModelStatus status() const;
+  // Of `prompt`, the tokens that the longest of those conversations holds already.
+  std::size_t cached_tokens(std::span<const std::int32_t> prompt) const;
 
  private:
   using Entries = std::vector<MailboxEntry>;
@@ -51,6 +56,7 @@ class Mailbox {
   std::vector<std::shared_ptr<Ticket>> running_;
   bool closed_ = false;
   WorkDone work_;
+  std::vector<std::vector<std::int32_t>> kept_;
 };
 
 }  // namespace k3

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 
 namespace k3 {
 
@@ -24,6 +25,7 @@ LiveSequences::Taken LiveSequences::take(std::span<const std::int32_t> prompt) {
     live_.insert(live_.begin(), {std::make_unique<Sequence>(config_, latents_), false});
   }
   live_.front().taken = true;
+  post();
   return Taken(live_.front().sequence.get(), GiveBack{this});
 }
 
@@ -31,6 +33,22 @@ void LiveSequences::give_back(const Sequence* sequence) {
   const auto own = std::find_if(live_.begin(), live_.end(), [&](const Live& live) { return live.sequence.get() == sequence; });
   assert(own != live_.end() && own->taken);
   own->taken = false;
+  post();
+}
+
+// Where there is no memory for it, nothing is known: this also runs in destructors.
+void LiveSequences::post() const {
+  std::vector<std::vector<std::int32_t>> kept;
+  try {
+    for (const Live& live : live_) {
+      if (live.taken) continue;
+      const auto ids = live.sequence->ids();
+      kept.emplace_back(ids.begin(), ids.end());
+    }
+  } catch (const std::bad_alloc&) {
+    kept.clear();
+  }
+  mailbox_.keep(std::move(kept));
 }
 
 }  // namespace k3

@@ -5,14 +5,16 @@
 #include <span>
 #include <vector>
 
+#include "model/actor_mailbox.hpp"
 #include "model/sequence/sequence.hpp"
 
 namespace k3 {
 
 class LiveSequences {
  public:
-  LiveSequences(const checkpoint::Config& config, LatentFormat latents, std::size_t capacity)
-      : config_(config), latents_(latents), capacity_(capacity) {}
+  // Tells the mailbox, whenever that changes, which conversations are nobody's. All outlive this.
+  LiveSequences(const checkpoint::Config& config, LatentFormat latents, std::size_t capacity, Mailbox& mailbox)
+      : config_(config), latents_(latents), capacity_(capacity), mailbox_(mailbox) {}
 
   // The sequence with the most committed tokens among those `prompt` starts with, or a fresh one in the place of the least recently
   // used. The prompt must be longer than what is committed: logits come from computing a token, and recurrent state cannot step
@@ -26,9 +28,11 @@ class LiveSequences {
 
  private:
   void give_back(const Sequence* sequence);
+  void post() const;
   const checkpoint::Config& config_;
   const LatentFormat latents_;
   const std::size_t capacity_;
+  Mailbox& mailbox_;
   struct Live {
     std::unique_ptr<Sequence> sequence;
     bool taken = false;

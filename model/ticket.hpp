@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <utility>
 #include <variant>
@@ -120,6 +121,8 @@ class Model {
   virtual Result<void> submit(Job job, std::shared_ptr<Ticket> ticket) = 0;
   virtual ModelInfo info() const = 0;
   virtual ModelStatus status() const = 0;  // any thread, at any time; never waits for the model
+  // Of this prompt, the tokens that need no computing if it came now; nullopt where that is not known. As status().
+  virtual std::optional<std::size_t> cached_tokens(std::span<const std::int32_t> /*prompt*/) const { return std::nullopt; }
 };
 
 }  // namespace k3

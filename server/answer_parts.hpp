@@ -11,7 +11,8 @@ struct AnswerParts {
   App& app;
   JobRun& run;
   Progress& progress;
-  const AnswerHead& head;
+  AnswerShape& shape;
+  bool logprobs = false;  // were asked for
   const AnswerPlan& plan;
 };
 
@@ -22,6 +23,11 @@ ApiError failure_error(const Error& error, const App& app);
 void note_failure(AnswerParts& parts);
 void note_gone(AnswerParts& parts);
 void note_end(AnswerParts& parts);
+
+// The answer, once progress is over without a failure.
+AnswerEnd end_of(const AnswerParts& parts);
+// Log-probabilities that are due, where they were asked for.
+std::vector<generation::SpokenToken> spoken(AnswerParts& parts);
 
 asio::awaitable<void> stream_answer(AnswerParts& parts, Headers headers);
 asio::awaitable<void> collect_answer(AnswerParts& parts, Headers headers);

@@ -3,9 +3,9 @@
 
 #include "model/generation/answer.hpp"
 #include "server/answer_run.hpp"
+#include "server/answer_shape.hpp"
 #include "server/job_run.hpp"
 #include "server/metrics.hpp"
-#include "server/openai_shapes.hpp"
 
 namespace k3::server {
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "server/answer_parts.hpp"
+#include "server/openai_shapes.hpp"
 #include "server/run_board.hpp"
 
 namespace k3::server {
@@ -61,14 +62,17 @@ asio::awaitable<void> refuse(Exchange& exchange, const ApiError& error) {
   co_await exchange.respond(refusal);
 }
 
-AnswerHead head_of(const App& app, const AnswerPlan& plan, const SharedRun& run) {
+AnswerHead head_of(const App& app, const Request& request, const AnswerPlan& plan, const SharedRun& run) {
   ModelInfo info = app.model->info();
   return {.chat = plan.chat,
-          .id = (plan.chat ? "chatcmpl-" : "cmpl-") + run.id_digits(),
+          .id = run.id_digits(),
           .model = std::move(info.id),
           .fingerprint = std::move(info.fingerprint),
           .created = run.created(),
-          .tokenizer = plan.answer.logprobs ? app.tokenizer.get() : nullptr};
+          .tokenizer = plan.answer.logprobs ? app.tokenizer.get() : nullptr,
+          .prompt_tokens = plan.prompt_tokens - plan.unreported,
+          .include_usage = plan.include_usage,
+          .request = request.id};
 }
 
 }  // namespace
@@ -112,6 +116,19 @@ void note_end(AnswerParts& parts) {
   parts.app.metrics.whole_answer.observe(parts.progress.elapsed());
 }
 
+AnswerEnd end_of(const AnswerParts& parts) {
+  const auto& answer = parts.progress.answer();
+  return {.message = answer.message(),
+          .reason = answer.finish_reason(),
+          .stop_string = answer.stop_string(),
+          .usage = parts.progress.usage()};
+}
+
+std::vector<generation::SpokenToken> spoken(AnswerParts& parts) {
+  if (!parts.logprobs) return {};
+  return parts.progress.spoken();
+}
+
 asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait, AnswerPlan plan, RunIdentity identity) {
   if (!choose_keepalive(exchange.request(), app, plan)) {
     const ApiError error = field_error("X-Keepalive", "X-Keepalive must be pad, 102 or off");
@@ -140,9 +157,11 @@ asio::awaitable<void> run_answer(Exchange& exchange, App& app, ClientWait& wait,
     shared = std::move(*begun);
   }
   JobRun run(app, wait, shared);
+  AnswerHead head = head_of(app, exchange.request(), plan, *shared);
+  const bool logprobs = plan.answer.logprobs;
+  const auto shape = plan.shape ? plan.shape(std::move(head)) : completion_shape(std::move(head));
   Progress progress(app, plan, joined, exchange.request().id);
-  const AnswerHead head = head_of(app, plan, *shared);
-  AnswerParts parts{exchange, app, run, progress, head, plan};
+  AnswerParts parts{exchange, app, run, progress, *shape, logprobs, plan};
   if (plan.stream) {
     co_await stream_answer(parts, std::move(headers));
   } else {

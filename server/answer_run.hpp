@@ -1,10 +1,11 @@
-// The common part of chat and text completions: a planned answer is submitted, or joins the run of an earlier request that was the
+// The common part of all protocols: a planned answer is submitted, or joins the run of an earlier request that was the
 // same, and the run's events become a stream or one object.
 #pragma once
 
 #include <optional>
 
 #include "model/generation/answer.hpp"
+#include "server/answer_shape.hpp"
 #include "server/body_context.hpp"
 #include "server/client_wait.hpp"
 #include "server/request_fields.hpp"
@@ -14,6 +15,7 @@ namespace k3::server {
 
 struct AnswerPlan {
   bool chat = true;
+  ShapeMaker shape{};  // empty: that of completions
   bool stream = false;
   bool include_usage = false;
   bool progress = false;  // chunks that tell how far the prompt is

@@ -67,10 +67,8 @@ asio::awaitable<void> WholeAnswer::end() {
     note_failure(parts_);
   } else {
     note_end(parts_);
-    std::vector<generation::SpokenToken> tokens;
-    if (parts_.head.tokenizer != nullptr) tokens = parts_.progress.spoken();
-    const auto& answer = parts_.progress.answer();
-    response_.body = whole_answer(parts_.head, answer.message(), tokens, answer.finish_reason(), parts_.progress.usage());
+    const auto tokens = spoken(parts_);
+    response_.body = parts_.shape.whole(end_of(parts_), tokens);
   }
   if (committed_) {
     co_await end_committed();

@@ -5,6 +5,7 @@
 
 #include <boost/uuid/detail/sha1.hpp>
 
+#include "server/run_board.hpp"
 #include "server/workshop.hpp"
 
 namespace k3::server {
@@ -25,6 +26,9 @@ BodyContext context_of(App& app, const ClientWait& wait) {
           .tokenizer = app.tokenizer,
           .trie = app.trie,
           .model = app.model->info(),
+          .asked = app.model,
+          .prompt_pace = app.runs->prompt_pace().seconds_each(),
+          .token_pace = app.runs->token_pace().seconds_each(),
           .seed = app.random(),
           .stop = wait.stop_token()};
 }

@@ -62,11 +62,15 @@ boost::system::result<ChatPrompt, ApiError> chat_prompt(json::Value body, const 
 Prepared chat_completions(std::string_view text, const BodyContext& context) {
   auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
+  return chat_answer(std::move(*body), context);
+}
+
+Prepared chat_answer(json::Value body, const BodyContext& context) {
   AnswerPlan plan;
-  Fields fields(*body);
+  Fields fields(body);
   read_answer_fields(fields, context, plan);
   if (fields.error()) return error_response(*fields.error());
-  auto prompt = chat_prompt(std::move(*body), context);
+  auto prompt = chat_prompt(std::move(body), context);
   if (!prompt) return error_response(prompt.error());
   plan.job.prompt = std::move(prompt->ids);
   plan.unreported = prompt->opener;

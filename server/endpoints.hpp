@@ -9,9 +9,18 @@ namespace k3::server {
 // What is made of a body: see Prepare.
 Prepared chat_completions(std::string_view body, const BodyContext& context);
 Prepared completions(std::string_view body, const BodyContext& context);
+Prepared messages(std::string_view body, const BodyContext& context);
+Prepared responses(std::string_view body, const BodyContext& context);
+// How many tokens such a body is, without an answer.
+Prepared count_message_tokens(std::string_view body, const BodyContext& context);
+Prepared count_chat_tokens(std::string_view body, const BodyContext& context);
+Prepared count_response_tokens(std::string_view body, const BodyContext& context);
 Prepared tokenize(std::string_view body, const BodyContext& context);
 Prepared detokenize(std::string_view body, const BodyContext& context);
 Prepared apply_template(std::string_view body, const BodyContext& context);
+
+// A chat completion whose body has been parsed: what other protocols are translated to.
+Prepared chat_answer(json::Value body, const BodyContext& context);
 
 // These have no body, and need no waiting.
 Response list_models(const Request& request, App& app);

@@ -97,7 +97,7 @@ std::string error_json(const ApiError& error) {
 }
 
 Response error_response(const ApiError& error) {
-  return Response{.status = error.status, .body = error_json(error), .headers = error.headers, .code = error.code};
+  return Response{.status = error.status, .body = error_json(error), .headers = error.headers, .code = error.code, .error = error};
 }
 
 std::string Exchange::head(const Response& response, std::string_view length_field) const {
@@ -124,13 +124,16 @@ asio::awaitable<void> Exchange::respond(const Response& response) {
   status_ = response.status;
   error_code_ = response.code;
   const bool bodiless = response.status == 204;
-  std::string bytes = head(response, bodiless ? std::string() : fmt::format("Content-Length: {}\r\n", response.body.size()));
+  std::string translated;
+  if (response.error && speaks_messages(request_.path)) translated = messages_error_json(*response.error, request_.id);
+  const std::string& body = translated.empty() ? response.body : translated;
+  std::string bytes = head(response, bodiless ? std::string() : fmt::format("Content-Length: {}\r\n", body.size()));
   const bool with_body = !bodiless && request_.method != "HEAD";
   // One write where a copy is cheap, so that a small response is one packet.
-  const bool together = with_body && response.body.size() <= kCopiedBody;
-  if (together) bytes += response.body;
+  const bool together = with_body && body.size() <= kCopiedBody;
+  if (together) bytes += body;
   const bool written = co_await connection_.write(bytes);
-  if (written && with_body && !together) co_await connection_.write(response.body);
+  if (written && with_body && !together) co_await connection_.write(body);
 }
 
 asio::awaitable<bool> Exchange::open_stream(const Response& response) {

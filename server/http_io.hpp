@@ -2,6 +2,7 @@
 // become a Request, and a response head is short enough to be written by hand.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,14 +32,6 @@ struct Request {
   bool keep_alive = true;
 };
 
-struct Response {
-  unsigned status = 200;
-  std::string content_type = "application/json";
-  std::string body{};
-  Headers headers{};
-  std::string code{};  // of an error, for the log
-};
-
 // What goes wrong with a request, in OpenAI's words.
 struct ApiError {
   unsigned status = 400;
@@ -49,7 +42,22 @@ struct ApiError {
   // Numbers for programs, added to the error object.
   std::vector<std::pair<std::string, std::int64_t>> details{};
 };
+
+struct Response {
+  unsigned status = 200;
+  std::string content_type = "application/json";
+  std::string body{};
+  Headers headers{};
+  std::string code{};  // of an error, for the log
+  // What an error response was made of: whether it is told in OpenAI's words or in another protocol's is settled when it is sent.
+  std::optional<ApiError> error{};
+};
+
 std::string error_json(const ApiError& error);  // {"error":{...}}
+// The same as the Messages protocol has it, in which every error names its request: {"type":"error","error":{...},"request_id":...}
+std::string messages_error_json(const ApiError& error, std::string_view request);
+// Whether what is asked at this path is answered in that protocol.
+bool speaks_messages(std::string_view path);
 Response error_response(const ApiError& error);
 
 class Exchange {

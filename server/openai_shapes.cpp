@@ -50,23 +50,6 @@ void write_stage(Writer& writer, std::string_view stage, std::size_t count, doub
   writer.key(name + "_trunk_wait_ms").number(drive.trunk_wait_s * 1000);
 }
 
-// llama.cpp's names, which user interfaces already know; queued_ms and what is about the drive are ours.
-void write_timings(Writer& writer, const Usage& usage) {
-  const Timings& timings = usage.timings;
-  const std::size_t computed = usage.prompt - std::min(usage.cached, usage.prompt);
-  writer.key("timings").begin_object();
-  writer.key("queued_ms").number(timings.queued_s * 1000);
-  writer.key("cache_n").integer(static_cast<std::int64_t>(usage.cached));
-  // The last token of an answer is written and not read.
-  const std::size_t stepped = usage.completion - std::min<std::size_t>(usage.completion, 1);
-  write_stage(writer, "prompt", computed, timings.prefill_s, timings.prefill, computed);
-  write_stage(writer, "predicted", usage.completion, timings.decode_s, timings.decode, stepped);
-  const auto bytes = timings.prefill.bytes() + timings.decode.bytes();
-  writer.key("read_bytes").integer(static_cast<std::int64_t>(bytes));
-  writer.key("read_bytes_per_token").number(share(static_cast<double>(bytes), computed + stepped));
-  writer.end_object();
-}
-
 // {"index":0, "delta":{ or "text":"..." — the caller fills it in and calls end_choice.
 void begin_choice(Writer& writer) { writer.key("choices").begin_array().begin_object().key("index").integer(0); }
 
@@ -151,6 +134,38 @@ void write_model(Writer& writer, const ModelInfo& info, std::int64_t created) {
 
 }  // namespace
 
+// llama.cpp's names, which user interfaces already know; queued_ms and what is about the drive are ours.
+void write_timings(Writer& writer, const Usage& usage) {
+  const Timings& timings = usage.timings;
+  const std::size_t computed = usage.prompt - std::min(usage.cached, usage.prompt);
+  writer.key("timings").begin_object();
+  writer.key("queued_ms").number(timings.queued_s * 1000);
+  writer.key("cache_n").integer(static_cast<std::int64_t>(usage.cached));
+  // The last token of an answer is written and not read.
+  const std::size_t stepped = usage.completion - std::min<std::size_t>(usage.completion, 1);
+  write_stage(writer, "prompt", computed, timings.prefill_s, timings.prefill, computed);
+  write_stage(writer, "predicted", usage.completion, timings.decode_s, timings.decode, stepped);
+  const auto bytes = timings.prefill.bytes() + timings.decode.bytes();
+  writer.key("read_bytes").integer(static_cast<std::int64_t>(bytes));
+  writer.key("read_bytes_per_token").number(share(static_cast<double>(bytes), computed + stepped));
+  writer.end_object();
+}
+
+void write_progress(Writer& writer, const ProgressReport& report) {
+  const Prefill& prefill = report.prefill;
+  writer.key("prompt_progress").begin_object();
+  writer.key("total").integer(static_cast<std::int64_t>(prefill.total));
+  writer.key("cache").integer(static_cast<std::int64_t>(prefill.cached));
+  writer.key("processed").integer(static_cast<std::int64_t>(prefill.done));
+  writer.key("time_ms").integer(report.milliseconds);
+  writer.end_object();
+  if (report.position) {
+    writer.key("queue").begin_object().key("position").integer(static_cast<std::int64_t>(*report.position));
+    if (report.turn_in_s) writer.key("turn_in_ms").integer(std::llround(*report.turn_in_s * 1000));
+    writer.end_object();
+  }
+}
+
 std::string role_chunk(const AnswerHead& head) {
   std::string text;
   Writer writer(text);
@@ -206,22 +221,11 @@ std::string content_chunk(const AnswerHead& head, std::string_view content, Spok
 }
 
 std::string progress_chunk(const AnswerHead& head, const ProgressReport& report) {
-  const Prefill& prefill = report.prefill;
   std::string text;
   Writer writer(text);
   write_head(writer, head, true);
   writer.key("choices").begin_array().end_array();
-  writer.key("prompt_progress").begin_object();
-  writer.key("total").integer(static_cast<std::int64_t>(prefill.total));
-  writer.key("cache").integer(static_cast<std::int64_t>(prefill.cached));
-  writer.key("processed").integer(static_cast<std::int64_t>(prefill.done));
-  writer.key("time_ms").integer(report.milliseconds);
-  writer.end_object();
-  if (report.position) {
-    writer.key("queue").begin_object().key("position").integer(static_cast<std::int64_t>(*report.position));
-    if (report.turn_in_s) writer.key("turn_in_ms").integer(std::llround(*report.turn_in_s * 1000));
-    writer.end_object();
-  }
+  write_progress(writer, report);
   writer.end_object();
   return text;
 }

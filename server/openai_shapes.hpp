@@ -5,32 +5,13 @@
 #include <string>
 #include <string_view>
 
-#include "model/text/channel_parser.hpp"
-#include "model/ticket.hpp"
-#include "server/logprobs_shape.hpp"
+#include "model/text/json.hpp"
+#include "server/answer_shape.hpp"
 
 namespace k3::server {
 
-// What every object of one answer repeats.
-struct AnswerHead {
-  bool chat = true;  // else a text completion
-  std::string id, model, fingerprint;
-  std::int64_t created = 0;
-  const text::Tokenizer* tokenizer = nullptr;  // where log-probabilities were asked for
-};
-
-// How far a prompt is, or how far from its turn.
-struct ProgressReport {
-  Prefill prefill;
-  std::int64_t milliseconds = 0;          // since the request was taken in
-  std::optional<std::size_t> position{};  // while it waits: jobs before it
-  std::optional<double> turn_in_s{};      // and an estimate, where anything was measured
-};
-
-struct Usage {
-  std::size_t prompt = 0, completion = 0, cached = 0, reasoning = 0;
-  Timings timings;
-};
+// The implementations of AnswerShape that are OpenAI's older ones. `head.chat` says which of the two it is.
+std::unique_ptr<AnswerShape> completion_shape(AnswerHead head);
 
 std::string role_chunk(const AnswerHead& head);
 std::string empty_chunk(const AnswerHead& head);  // of a choice that says nothing: a sign of life
@@ -44,6 +25,11 @@ std::string usage_chunk(const AnswerHead& head, const Usage& usage);
 
 std::string whole_answer(const AnswerHead& head, const text::ParsedMessage& message, Spoken tokens, std::string_view reason,
                          const Usage& usage);
+
+// The seconds and bytes of an answer, as a member of the object being written. Every shape has them.
+void write_timings(json::Writer& writer, const Usage& usage);
+// How far the prompt is, likewise.
+void write_progress(json::Writer& writer, const ProgressReport& report);
 
 std::string model_object(const ModelInfo& info, std::int64_t created);
 std::string model_list(const ModelInfo& info, std::int64_t created);

@@ -27,6 +27,11 @@ struct Route {
 constexpr Route kRoutes[] = {
     {true, "/v1/chat/completions", false, true, nullptr, chat_completions},
     {true, "/v1/completions", false, true, nullptr, completions},
+    {true, "/v1/messages", false, true, nullptr, messages},
+    {true, "/v1/messages/count_tokens", false, true, nullptr, count_message_tokens},
+    {true, "/v1/responses", false, true, nullptr, responses},
+    {true, "/v1/responses/input_tokens", false, true, nullptr, count_response_tokens},
+    {true, "/v1/chat/completions/input_tokens", false, true, nullptr, count_chat_tokens},
     {true, "/tokenize", false, true, nullptr, tokenize},
     {true, "/detokenize", false, true, nullptr, detokenize},
     {true, "/apply-template", false, true, nullptr, apply_template},
@@ -63,9 +68,19 @@ bool is_open(const Route* route, const App& app) {
 
 // Of the fields a page wants to send, those it may; in lower case, as browsers write them.
 std::string allowed_headers(std::string_view wanted) {
-  constexpr std::string_view kAllowed[] = {"accept",         "anthropic-beta",  "anthropic-version", "authorization",
-                                           "content-type",   "idempotency-key", "openai-beta",       "openai-organization",
-                                           "openai-project", "x-api-key",       "x-keepalive",       "x-request-id"};
+  constexpr std::string_view kAllowed[] = {"accept",
+                                           "anthropic-beta",
+                                           "anthropic-dangerous-direct-browser-access",
+                                           "anthropic-version",
+                                           "authorization",
+                                           "content-type",
+                                           "idempotency-key",
+                                           "openai-beta",
+                                           "openai-organization",
+                                           "openai-project",
+                                           "x-api-key",
+                                           "x-keepalive",
+                                           "x-request-id"};
   std::string result;
   const auto add = [&result](std::string_view name) { result.append(result.empty() ? "" : ", ").append(name); };
   for (const auto name : kAllowed) add(name);

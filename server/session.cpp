@@ -219,6 +219,8 @@ bool decode_path(std::string_view target, std::string& path) {
   return true;
 }
 
+std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+
 std::string text_of(beast::string_view view) { return std::string(view.data(), view.size()); }
 
 // How long the client will wait, and whether it has waited for the same before.
@@ -259,8 +261,7 @@ std::optional<ApiError> describe(const Parser& parser, const Limits& limits, Req
     request.host = target.substr(7, slash == std::string::npos ? slash : slash - 7);
     target = slash == std::string::npos ? "/" : target.substr(slash);
   }
-  if (!decode_path(std::string_view(target).substr(0, target.find('?')), request.path))
-    return refuse("malformed escape in the path");
+  if (!decode_path(path_of(target), request.path)) return refuse("malformed escape in the path");
   if (static_cast<std::size_t>(std::distance(head.begin(), head.end())) > limits.header_fields) {
     return ApiError{
         .status = 431, .message = fmt::format("at most {} header fields", limits.header_fields), .code = "headers_too_large"};
@@ -325,6 +326,9 @@ asio::awaitable<bool> serve_one(Connection& connection, App& app, beast::flat_bu
   const auto began = Clock::now();
   Request request;
   auto wrong = got == Got::message ? describe(parser, app.options.limits, request) : std::optional<ApiError>(refusal);
+  // A head that is refused in the midst of it may have said where it goes: that decides in whose words it is told.
+  const std::string target = text_of(parser.get().target());
+  if (request.path.empty() && !decode_path(path_of(target), request.path)) request.path.clear();
   if (!is_sane_id(request.id)) request.id = "req-" + app.random_hex(16);
   request.allowed_origin = app.access.allowed_origin(request);
   if (!wrong) wrong = admit(request, app);

@@ -2,6 +2,24 @@
 
 namespace k3::server {
 
+std::string sse_data(std::string_view json) {
+  std::string event = "data: ";
+  event.append(json).append("\n\n");
+  return event;
+}
+
+std::string sse_event(std::string_view name, std::string_view json) {
+  std::string event = "event: ";
+  event.append(name).append("\n").append(sse_data(json));
+  return event;
+}
+
+std::string sse_comment(std::string_view text) {
+  std::string line = ": ";
+  line.append(text).append("\n\n");
+  return line;
+}
+
 asio::awaitable<bool> SseStream::open(Headers headers) {
   Response head{.content_type = "text/event-stream", .headers = std::move(headers)};
   head.headers.emplace_back("Cache-Control", "no-cache, no-transform");
@@ -10,28 +28,10 @@ asio::awaitable<bool> SseStream::open(Headers headers) {
   co_return written;
 }
 
-asio::awaitable<bool> SseStream::data(std::string_view json) {
-  std::string event = "data: ";
-  event.append(json).append("\n\n");
+asio::awaitable<bool> SseStream::write(std::string_view frame) {
   last_write_ = app_.now();
-  const bool written = co_await exchange_.chunk(event);
+  const bool written = co_await exchange_.chunk(frame);
   co_return written;
-}
-
-asio::awaitable<bool> SseStream::comment(std::string_view text) {
-  std::string line = ": ";
-  line.append(text).append("\n\n");
-  last_write_ = app_.now();
-  const bool written = co_await exchange_.chunk(line);
-  co_return written;
-}
-
-asio::awaitable<bool> SseStream::done() {
-  constexpr std::string_view end = "[DONE]";
-  const bool written = co_await data(end);
-  if (!written) co_return false;
-  const bool ended = co_await exchange_.end_stream();
-  co_return ended;
 }
 
 Clock::time_point SseStream::ping_due() const { return interval_.count() > 0 ? last_write_ + interval_ : Clock::time_point::max(); }

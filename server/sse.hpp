@@ -6,6 +6,11 @@
 
 namespace k3::server {
 
+// Events as they go over the wire.
+std::string sse_data(std::string_view json);
+std::string sse_event(std::string_view name, std::string_view json);
+std::string sse_comment(std::string_view text);  // one line, which clients ignore
+
 class SseStream {
  public:
   // `interval`: how long the stream may be silent; zero: as long as it likes. The exchange outlives the stream.
@@ -14,10 +19,8 @@ class SseStream {
       : exchange_(exchange), app_(app), interval_(interval), last_write_(app.now()) {}
 
   // All return false once the client is gone.
-  asio::awaitable<bool> open(Headers headers);  // the head alone
-  asio::awaitable<bool> data(std::string_view json);
-  asio::awaitable<bool> comment(std::string_view text);  // one line, which clients ignore
-  asio::awaitable<bool> done();
+  asio::awaitable<bool> open(Headers headers);          // the head alone
+  asio::awaitable<bool> write(std::string_view frame);  // one of those below
 
   Clock::time_point ping_due() const;
 

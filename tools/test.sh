@@ -78,6 +78,9 @@ step "tokenizer against npm tiktoken" bash tests/clients/tokenizer/run.sh "$k3"
 step "client packages" client_packages && {
   step "schemas against ajv" node tests/clients/grammar.mjs "$(dirname "$k3")/test_grammar"
   step "openai client" node tests/clients/openai/openai.mjs "$k3"
+  step "openai responses" node tests/clients/openai/responses.mjs "$k3"
+  step "anthropic client" node tests/clients/anthropic/anthropic.mjs "$k3"
+  step "langchain client" node tests/clients/langchain/langchain.mjs "$k3"
   step "ai-sdk client" node tests/clients/ai-sdk/ai-sdk.mjs "$k3"
 }
 step "headers stand alone" "$python" tests/tidy/headers.py

@@ -127,6 +127,7 @@ std::vector<Delta> Answer::finish(FinishReason reason) {
 
 std::vector<SpokenToken> Answer::spoken() { return state_->finished ? state_->tokens.take_last() : state_->tokens.take(); }
 bool Answer::stopped() const { return state_->matcher.matched(); }
+std::string_view Answer::stop_string() const { return state_->matcher.match(); }
 std::string_view Answer::finish_reason() const { return state_->finish_reason; }
 const text::ParsedMessage& Answer::message() const { return state_->message; }
 std::size_t Answer::output_tokens() const { return state_->output_tokens; }

@@ -35,6 +35,7 @@ class Answer {
   std::vector<SpokenToken> spoken();
 
   bool stopped() const;                    // a stop string has completed: the text before it is out, the job should be cancelled
+  std::string_view stop_string() const;    // that one; empty: none has. Lives as long as the answer
   std::string_view finish_reason() const;  // "stop", "length" or "tool_calls"; valid after finish()
   const text::ParsedMessage& message() const;  // with stop strings applied; valid after finish()
   std::size_t output_tokens() const;

@@ -25,19 +25,20 @@ std::size_t StopMatcher::advance(const Pattern& pattern, char byte) {
 }
 
 std::string StopMatcher::push(std::string_view text) {
-  if (matched_) return {};
+  if (matched()) return {};
   held_ += text;
   std::size_t at = held_.size() - text.size();  // what was held before has been through the automata
   for (const char byte : text) {
     ++at;
-    std::size_t completed = 0;
+    const Pattern* completed = nullptr;
     for (Pattern& pattern : patterns_) {
       pattern.seen = advance(pattern, byte);
-      if (pattern.seen == pattern.text.size()) completed = std::max(completed, pattern.seen);
+      if (pattern.seen != pattern.text.size()) continue;
+      if (completed == nullptr || pattern.seen > completed->text.size()) completed = &pattern;
     }
-    if (completed == 0) continue;
-    matched_ = true;
-    std::string out = held_.substr(0, at - completed);
+    if (completed == nullptr) continue;
+    match_ = completed->text;
+    std::string out = held_.substr(0, at - match_.size());
     held_.clear();
     return out;
   }

@@ -19,7 +19,8 @@ class StopMatcher {
   std::string push(std::string_view text);
   // The text ends here (or another channel begins): what was held back, and forgets it.
   std::string flush();
-  bool matched() const { return matched_; }
+  bool matched() const { return !match_.empty(); }
+  std::string_view match() const { return match_; }  // the stop string that completed; empty: none has
 
  private:
   struct Pattern {
@@ -31,7 +32,7 @@ class StopMatcher {
 
   std::vector<Pattern> patterns_;
   std::string held_;  // always the longest tail that is a proper prefix of a pattern
-  bool matched_ = false;
+  std::string match_;
 };
 
 }  // namespace k3::generation

@@ -58,6 +58,9 @@ TEST_CASE("a stop string is found wherever the text is cut, and the text before 
     INFO(text);
     REQUIRE(run(matcher, pieces) == want);
     REQUIRE(matcher.matched() == matched);
+    // Which one: the text goes on with it where the answer ends.
+    REQUIRE(matcher.match().empty() == !matched);
+    if (matched) REQUIRE(text.compare(want.size(), matcher.match().size(), matcher.match()) == 0);
   }
 }
 

@@ -106,8 +106,8 @@ TEST_CASE("G1: a preflight needs no key and allows what clients send") {
   CHECK(reply.headers.at("access-control-allow-methods").find("POST") != std::string::npos);
   CHECK(reply.headers.at("access-control-allow-private-network") == "true");
   const std::string allowed = reply.headers.at("access-control-allow-headers") + ",";
-  for (const char* name :
-       {"authorization", "content-type", "x-api-key", "anthropic-version", "x-stainless-os", "x-stainless-lang"}) {
+  for (const char* name : {"authorization", "content-type", "x-api-key", "anthropic-version",
+                           "anthropic-dangerous-direct-browser-access", "x-stainless-os", "x-stainless-lang"}) {
     INFO(name);
     CHECK(allowed.find(std::string(name) + ",") != std::string::npos);
   }
@@ -174,7 +174,7 @@ TEST_CASE("a Unix socket is its owner's, and goes away with the server") {
   {
     World world(options);
     world.model->script({.ids = plain_output("ok")});
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::lstat(options.unix_socket.c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == 0600);
     Client by_port(world.server->port());

@@ -1,0 +1,14 @@
+#include "server/endpoints.hpp"
+#include "server/messages_request.hpp"
+
+namespace k3::server {
+
+Prepared messages(std::string_view text, const BodyContext& context) {
+  auto body = read_body(text, context.options.limits);
+  if (!body) return error_response(body.error());
+  auto chat = translate_messages(std::move(*body), false);
+  if (!chat) return error_response(chat.error());
+  return translated_answer(std::move(*chat), messages_names(), messages_shape, context);
+}
+
+}  // namespace k3::server

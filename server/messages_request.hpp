@@ -1,0 +1,14 @@
+// The Messages protocol: a request as a chat completion, an answer as its events.
+#pragma once
+
+#include "server/translated_body.hpp"
+
+namespace k3::server {
+
+// `counting`: no answer is wanted, so nothing need be said of its length.
+Translation translate_messages(json::Value body, bool counting);
+std::span<const FieldName> messages_names();
+
+std::unique_ptr<AnswerShape> messages_shape(AnswerHead head);
+
+}  // namespace k3::server
