@@ -10,8 +10,11 @@ using json::Value;
 namespace {
 
 Value of_type(std::string_view type) {
-  Value schema{.kind = Value::Kind::object};
-  schema.members.push_back({"type", Value{.kind = Value::Kind::string, .text = std::string(type)}});
+  Value name, schema;
+  name.kind = Value::Kind::string;
+  name.text = type;
+  schema.kind = Value::Kind::object;
+  schema.members.push_back({"type", std::move(name)});
   return schema;
 }
 
