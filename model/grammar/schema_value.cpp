@@ -53,7 +53,8 @@ std::uint32_t type_named(std::string_view name) {
   if (name == "integer") return type_integer;
   if (name == "number") return type_number;
   if (name == "array") return type_array;
-  return name == "object" ? type_object : 0;
+  if (name == "object") return type_object;
+  return 0;
 }
 
 }  // namespace
