@@ -61,7 +61,7 @@ Prepared count_translated(Translation chat, std::span<const FieldName> names, co
 }  // namespace
 
 Prepared count_chat_tokens(std::string_view text, const BodyContext& context) {
-  auto body = read_body(text, context.options.limits);
+  auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   const auto prompt = chat_prompt(std::move(*body), context);
   if (!prompt) return error_response(prompt.error());
@@ -69,13 +69,13 @@ Prepared count_chat_tokens(std::string_view text, const BodyContext& context) {
 }
 
 Prepared count_message_tokens(std::string_view text, const BodyContext& context) {
-  auto body = read_body(text, context.options.limits);
+  auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   return count_translated(translate_messages(std::move(*body), true), messages_names(), context, false);
 }
 
 Prepared count_response_tokens(std::string_view text, const BodyContext& context) {
-  auto body = read_body(text, context.options.limits);
+  auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   return count_translated(translate_response(std::move(*body)), responses_names(), context, true);
 }

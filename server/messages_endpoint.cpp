@@ -4,7 +4,7 @@
 namespace k3::server {
 
 Prepared messages(std::string_view text, const BodyContext& context) {
-  auto body = read_body(text, context.options.limits);
+  auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   auto chat = translate_messages(std::move(*body), false);
   if (!chat) return error_response(chat.error());

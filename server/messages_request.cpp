@@ -19,7 +19,7 @@ constexpr FieldName kNames[] = {{"stop", "stop_sequences"},
                                 {"tool_call_id", "tool_use_id"},
                                 {"parameters", "input_schema"}};
 
-// What a budget is in the words that the model knows. It has no bound that could be set in tokens.
+// What a budget is in the words that the model knows; it is kept to besides.
 std::string_view effort_of(std::int64_t budget) { return budget <= 4096 ? "low" : budget <= 16'384 ? "high" : "max"; }
 
 void read_thinking(Fields& fields, TranslatedBody& out) {
@@ -35,7 +35,7 @@ void read_thinking(Fields& fields, TranslatedBody& out) {
   put(wanted, "type", text_value(type == "disabled" ? type : "enabled"));
   put(out.body, "thinking", std::move(wanted));
   if (!budget || type != "enabled") return;
-  out.warnings.emplace_back("thinking.budget_tokens chooses an effort and is not enforced");
+  put(out.body, "reasoning_budget", number_value(*budget));
   put(out.body, "reasoning_effort", text_value(std::string(effort_of(*budget))));
 }
 

@@ -34,7 +34,7 @@ ResponseEcho response_echo(const json::Value& body) {
 }
 
 Prepared responses(std::string_view text, const BodyContext& context) {
-  auto body = read_body(text, context.options.limits);
+  auto body = read_body(text, context.options);
   if (!body) return error_response(body.error());
   ResponseEcho echo = response_echo(*body);
   auto chat = translate_response(std::move(*body));

@@ -87,6 +87,13 @@ Prepared translated_answer(TranslatedBody from, std::span<const FieldName> names
   return prepared;
 }
 
+json::Value number_value(std::int64_t number) {
+  json::Value value;
+  value.kind = json::Value::Kind::number;
+  value.text = std::to_string(number);
+  return value;
+}
+
 json::Value text_value(std::string text) {
   json::Value value = of_kind(json::Value::Kind::string);
   value.text = std::move(text);

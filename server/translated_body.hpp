@@ -31,6 +31,7 @@ Prepared translated_answer(TranslatedBody from, std::span<const FieldName> names
 // --- for those who translate ---
 
 json::Value text_value(std::string text);
+json::Value number_value(std::int64_t number);
 json::Value bool_value(bool value);
 json::Value object_value();
 json::Value array_value();

@@ -32,7 +32,6 @@ class SchemaReader {
 
  private:
   using Result = SchemaResult<Expression>;
-  SchemaResult<void> read_references();
   struct Member {
     std::string key;
     json::Value schema;
@@ -45,6 +44,9 @@ class SchemaReader {
     std::string path;
   };
 
+  SchemaResult<void> read_references();
+  SchemaResult<void> add_alternatives(const json::Value& schema, const Place& place, std::vector<json::Value>& out);
+  SchemaResult<std::vector<std::pair<std::string_view, Expression>>> values_by_type(const Member& member);
   Result read(const json::Value& schema, const Place& place);
   SchemaResult<void> check_keywords(const json::Value& schema, const Place& place) const;
   Result reference(const json::Value& target, const Place& place);

@@ -85,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const std::string document = walk(*grammar, seed);
     if (document.empty()) continue;  // cut off
-    json::ParseLimits deep;
+    json::ParseOptions deep;
     deep.max_depth = 1000;
     const auto value = json::parse(document, deep);
     if (!value) std::abort();

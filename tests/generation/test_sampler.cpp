@@ -245,3 +245,34 @@ TEST_CASE("out-of-range requests are named") {
   CHECK(message([](Sampling& s) { s.logit_bias = {{100, 1.0F}}; }).starts_with("logit_bias"));
   CHECK(message([](Sampling& s) { s.logit_bias = {{-1, 1.0F}}; }).starts_with("logit_bias"));
 }
+
+TEST_CASE("only what is allowed is drawn, and counts") {
+  constexpr std::size_t vocabulary = 130;
+  std::vector<float> logits(vocabulary);
+  for (std::size_t i = 0; i < vocabulary; ++i) logits[i] = static_cast<float>(i) * 0.01F;
+  std::vector<std::uint64_t> allowed(3);
+  const auto allow = [&](std::size_t id) { allowed[id / 64] |= std::uint64_t{1} << (id % 64); };
+  allow(3);
+  allow(64);
+  allow(129);
+  generation::Sampling sampling;
+  for (const int top_k : {0, 2}) {
+    for (const float temperature : {0.0F, 1.5F}) {
+      sampling.top_k = top_k;
+      sampling.temperature = temperature;
+      std::set<std::int32_t> drawn;
+      for (std::uint64_t seed = 0; seed < 200; ++seed) {
+        sampling.seed = seed;
+        generation::Sampler sampler(sampling, {}, vocabulary, table());
+        drawn.insert(sampler.sample(logits, allowed).value());
+      }
+      if (temperature == 0) CHECK(drawn == std::set<std::int32_t>{129});
+      if (temperature > 0 && top_k == 0) CHECK(drawn == std::set<std::int32_t>{3, 64, 129});
+      if (temperature > 0 && top_k == 2) CHECK(drawn == std::set<std::int32_t>{64, 129});
+    }
+  }
+  generation::Sampler sampler(sampling, {}, vocabulary, table());
+  CHECK(sampler.sample(logits, std::vector<std::uint64_t>(3)).has_error());
+  logits[5] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(sampler.sample(logits, allowed).has_error());
+}

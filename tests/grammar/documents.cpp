@@ -17,7 +17,7 @@ TEST_CASE("whatever tokens are taken, a finished document is valid JSON, UTF-8 a
       INFO(text << " seed " << seed);
       REQUIRE(document.has_value());
       INFO(*document);
-      json::ParseLimits limits;
+      json::ParseOptions limits;
       limits.max_depth = 512;
       const auto value = json::parse(*document, limits);
       REQUIRE(value.has_value());

@@ -42,7 +42,7 @@ std::shared_ptr<const TokenTrie> small_trie() {
 }
 
 json::Value parsed(std::string_view text) {
-  json::ParseLimits limits;
+  json::ParseOptions limits;
   limits.max_depth = 512;
   auto value = json::parse(text, limits);
   INFO(text);

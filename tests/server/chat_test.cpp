@@ -135,12 +135,31 @@ TEST_CASE("tool calls of the history are counted on") {
   CHECK(message.finish == "tool_calls");
 }
 
-TEST_CASE("what is not enforced is said") {
+TEST_CASE("E16: what a request demands of its answer's form reaches the job, or is refused") {
   World world;
   world.model->script({.ids = plain_output("{}")});
-  CHECK(world.chat(R"("response_format":{"type":"json_object"})").headers.at("x-k3-warnings") ==
-        "response_format is rendered into the prompt but not enforced");
-  CHECK(!world.chat(R"("response_format":{"type":"text"})").headers.contains("x-k3-warnings"));
+  const auto form = [&](std::string_view extra) {
+    REQUIRE(world.chat(extra).status == 200);
+    return world.model->last_job().form;
+  };
+  CHECK(form("").grammar == nullptr);
+  CHECK(form("").thinking.has_value());
+  CHECK(!form("").thinking_budget);
+  CHECK(form(R"("response_format":{"type":"text"})").grammar == nullptr);
+  CHECK(form(R"("response_format":{"type":"json_object"})").grammar != nullptr);
+  CHECK(form(R"("response_format":{"type":"json_object"})").trie != nullptr);
+  CHECK(!form(R"("thinking":{"type":"disabled"})").thinking);
+  CHECK(form(R"("reasoning_budget":7)").thinking_budget == 7);
+  CHECK(form(R"("thinking_token_budget":0)").thinking_budget == 0);
+  CHECK(!form(R"("reasoning_budget":-1)").thinking_budget);
+  const std::string schema =
+      R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"array","uniqueItems":true}}})";
+  for (const bool stream : {false, true}) {
+    const Reply refused = world.chat(schema, stream);
+    CHECK(refused.status == 400);
+    CHECK(refused.error_field("param") == "response_format.json_schema.schema");
+    CHECK(refused.error_field("message").find("/uniqueItems") != std::string::npos);
+  }
   const Reply clamped = world.chat(R"("max_tokens":100000000)", true);
   CHECK(clamped.headers.at("x-k3-warnings").find("max_tokens was lowered") == 0);
 }

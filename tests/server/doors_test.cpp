@@ -174,7 +174,7 @@ TEST_CASE("a Unix socket is its owner's, and goes away with the server") {
   {
     World world(options);
     world.model->script({.ids = plain_output("ok")});
-    struct stat status{};
+    struct stat status {};
     REQUIRE(::lstat(options.unix_socket.c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == 0600);
     Client by_port(world.server->port());

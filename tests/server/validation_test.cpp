@@ -111,10 +111,7 @@ TEST_CASE("messages and tools") {
     refused(reply, "tool_choice.type", "invalid_value");
     CHECK(reply.error_field("message").find("auto, none, required or {") != std::string::npos);
   }
-  const Reply parallel = world.chat(R"("parallel_tool_calls":false)");
-  CHECK(parallel.status == 200);
-  CHECK(parallel.headers.at("x-k3-warnings") == "parallel_tool_calls: false is not enforced");
-  CHECK(!world.chat(R"("parallel_tool_calls":true)").headers.contains("x-k3-warnings"));
+  CHECK(!world.chat(R"("parallel_tool_calls":false)").headers.contains("x-k3-warnings"));
   const std::string twice = R"({"type":"function","function":{"name":"f"}})";
   refused(world.chat("\"tools\":[" + twice + "," + twice + "]"), "tools[1].function.name", "invalid_value");
   std::string tools = R"("tools":[)";
