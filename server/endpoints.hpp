@@ -25,6 +25,8 @@ Prepared chat_answer(json::Value body, const BodyContext& context);
 // These have no body, and need no waiting.
 Response list_models(const Request& request, App& app);
 Response one_model(const Request& request, App& app);
+// Of the answer that the path names: it thinks no more, and goes on to answer.
+Response end_thinking(const Request& request, App& app);
 Response health(const Request& request, App& app);
 Response livez(const Request& request, App& app);
 Response readyz(const Request& request, App& app);
@@ -32,6 +34,9 @@ Response metrics(const Request& request, App& app);
 Response slots(const Request& request, App& app);
 Response props(const Request& request, App& app);
 Response static_file(const Request& request, App& app);
+
+// The id in `/v1/chat/completions/ID/end_thinking`; empty: another path.
+std::string_view thinking_answer(std::string_view path);
 
 // Whether the web client has a file at this path.
 bool has_static_file(std::string_view path);

@@ -45,6 +45,7 @@ constexpr Route kRoutes[] = {
     {false, "/props", false, true, props, nullptr},
 };
 constexpr Route kOneModel{false, "/v1/models/", false, true, one_model, nullptr};
+constexpr Route kEndThinking{true, "/v1/chat/completions/", false, true, end_thinking, nullptr};
 // Without a key: the page itself is no secret, and a browser could not send one when it is opened.
 constexpr Route kStatic{false, "", true, false, static_file, nullptr};
 
@@ -53,6 +54,7 @@ const Route* find_route(std::string_view path) {
     if (route.path == path) return &route;
   }
   if (path.starts_with(kOneModel.path) && path.size() > kOneModel.path.size()) return &kOneModel;
+  if (!thinking_answer(path).empty()) return &kEndThinking;
   return has_static_file(path) ? &kStatic : nullptr;
 }
 
@@ -151,6 +153,7 @@ std::optional<ApiError> admit(Request& request, const App& app) {
 std::string_view endpoint_name(std::string_view path) {
   const Route* route = find_route(path);
   if (route == nullptr) return "other";
+  if (route == &kEndThinking) return "/v1/chat/completions/{id}/end_thinking";
   return route == &kOneModel ? "/v1/models/{id}" : route == &kStatic ? "static" : route->path;
 }
 

@@ -31,6 +31,12 @@ std::shared_ptr<SharedRun> RunBoard::find(const RunIdentity& identity) const {
   return found == runs_.end() ? nullptr : *found;
 }
 
+std::shared_ptr<SharedRun> RunBoard::with_id(std::string_view id, std::string_view key) const {
+  const auto named = [&](const auto& run) { return !run->over() && id.ends_with(run->id_digits()) && run->key() == key; };
+  const auto found = std::find_if(runs_.begin(), runs_.end(), named);
+  return found == runs_.end() ? nullptr : *found;
+}
+
 bool RunBoard::at_limit(const RunIdentity& identity) const {
   if (identity.key.empty()) return false;
   const auto same = [&](const auto& run) { return !run->over() && run->key() == identity.key; };

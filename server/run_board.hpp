@@ -27,6 +27,8 @@ class RunBoard {
 
   // The run that a re-sent request may join.
   std::shared_ptr<SharedRun> find(const RunIdentity& identity) const;
+  // The run whose answers have an id that ends so, if it is this API key's; null: there is none.
+  std::shared_ptr<SharedRun> with_id(std::string_view id, std::string_view key) const;
   // Whether this API key has as many answers running and waiting as it may: the others' turn comes too.
   bool at_limit(const RunIdentity& identity) const;
   // A run of its own, submitted.

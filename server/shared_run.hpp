@@ -41,6 +41,7 @@ class SharedRun : public std::enable_shared_from_this<SharedRun> {
   std::optional<Event> next(Listener& listener);
   // What has been said is all that is wanted; whoever is still behind gets as far as that.
   void stop();
+  void end_thinking() { ticket_->end_thinking(); }
 
   bool joinable(const RunIdentity& identity) const;
   bool nobody_left(Clock::time_point now) const { return listeners_.empty() && grace_ && *grace_ <= now; }

@@ -1,6 +1,7 @@
 // What the server is doing, and how it was set up: for its owner, never with a word of what clients asked.
 #include "model/text/json.hpp"
 #include "server/endpoints.hpp"
+#include "server/run_board.hpp"
 
 namespace k3::server {
 namespace {
@@ -51,6 +52,27 @@ Response slots(const Request&, App& app) {
     writer.end_object();
   }
   writer.end_array();
+  return response;
+}
+
+std::string_view thinking_answer(std::string_view path) {
+  constexpr std::string_view kBefore = "/v1/chat/completions/", kAfter = "/end_thinking";
+  if (!path.starts_with(kBefore) || !path.ends_with(kAfter) || path.size() <= kBefore.size() + kAfter.size()) return {};
+  return path.substr(kBefore.size(), path.size() - kBefore.size() - kAfter.size());
+}
+
+Response end_thinking(const Request& request, App& app) {
+  const std::string_view id = thinking_answer(request.path);
+  const auto run = app.runs->with_id(id, request.key_name);
+  if (!run) {
+    return error_response({.status = 404,
+                           .message = "no answer of this id is under way; its id is in the first chunk of a stream",
+                           .param = "id",
+                           .code = "not_found"});
+  }
+  run->end_thinking();
+  Response response;
+  json::Writer(response.body).begin_object().key("id").string(id).key("thinking").string("ending").end_object();
   return response;
 }
 

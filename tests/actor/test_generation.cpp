@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/generation/answer_grammar.hpp"
 #include "model/run_ids.hpp"
 #include "tests/actor/support.hpp"
 
@@ -84,6 +85,55 @@ TEST_CASE("the mini model answers as its reference does") {
     CHECK(asker.tokens() == answer);
   }
   CHECK(tried == 3);
+}
+
+TEST_CASE("thinking ends at its budget or on demand, and an answer is held to its form at any temperature") {
+  ModelOptions options = tiny_options();
+  options.directory = K3_SOURCE_DIR "/tools/mini/model";
+  options.expert_gb = -1;
+  const auto actor = start(options);
+  const auto tokenizer = text::Tokenizer::load(options.directory).value();
+  const auto ids = [&](std::string_view text) { return tokenizer.encode(text, true).value(); };
+  const Ids prompt =
+      ids("<|open|>message role=\"user\"<|sep|>What is 48+75?<|close|>message<|sep|><|end_of_msg|>"
+          "<|open|>message role=\"assistant\"<|sep|><|open|>think<|sep|>");
+  Job job = greedy_job(prompt, 60);
+  job.stop_ids = {tokenizer.control().end_of_message};
+  job.form.thinking = generation::thinking_end(tokenizer);
+  job.form.thinking_budget = 3;
+  Asker asker;
+  REQUIRE(asker.submit(*actor, job).has_value());
+  const Ids answer = asker.wait().tokens();
+  const Ids& end = job.form.thinking->ids;
+  REQUIRE(answer.size() > 3 + end.size());
+  CHECK(std::equal(end.begin(), end.end(), answer.begin() + 3));
+
+  job.form.thinking_budget.reset();
+  Asker stopped;
+  stopped.ticket().end_thinking();
+  REQUIRE(stopped.submit(*actor, job).has_value());
+  const Ids at_once = stopped.wait().tokens();
+  REQUIRE(at_once.size() > end.size());
+  CHECK(std::equal(end.begin(), end.end(), at_once.begin()));
+
+  const auto body = json::parse(R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",)"
+                                R"("json_schema":{"name":"n","schema":{"type":"array","items":{"enum":["a",7]},"maxItems":5}}}})");
+  job.form.grammar = generation::answer_grammar(text::read_chat_request(*body).value(), tokenizer.control()).value();
+  job.form.trie = grammar::TokenTrie::of(tokenizer);
+  job.form.thinking_budget = 5;
+  job.sampling.temperature = 2;
+  job.max_tokens = 100;
+  for (job.sampling.seed = 0; job.sampling.seed < 5; ++job.sampling.seed) {
+    Asker bound;
+    REQUIRE(bound.submit(*actor, job).has_value());
+    const std::string text = tokenizer.decode(bound.wait().tokens());
+    INFO(text);
+    REQUIRE(bound.finished() != nullptr);
+    CHECK(bound.finished()->reason == FinishReason::stop);
+    const std::string opener = "<|open|>response<|sep|>";
+    const std::size_t begin = text.find(opener) + opener.size();
+    CHECK(json::parse(text.substr(begin, text.find("<|close|>response") - begin)).has_value());
+  }
 }
 
 TEST_CASE("a conversation continued from its live state gives what it gives from scratch") {

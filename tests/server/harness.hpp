@@ -57,6 +57,7 @@ class ScriptedModel : public Model {
   void wait_ended(std::size_t count);
   void work_done(const WorkDone& work);  // what status() tells from now on
   Job last_job();
+  std::shared_ptr<Ticket> last_ticket();
   std::vector<std::int32_t> scripted_ids();
   std::size_t steps_after_cancel() const { return steps_after_cancel_; }
   std::size_t jobs_started();
@@ -82,6 +83,7 @@ class ScriptedModel : public Model {
   WorkDone work_;
   Script script_;
   Job last_;
+  std::shared_ptr<Ticket> last_ticket_;
   std::size_t submitted_ = 0, paused_ = 0, cancelled_ = 0, ended_ = 0, started_ = 0, releases_ = 0;
   std::size_t steps_after_cancel_ = 0;
   bool stopping_ = false;

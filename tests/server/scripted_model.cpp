@@ -27,6 +27,7 @@ Result<void> ScriptedModel::submit(Job job, std::shared_ptr<Ticket> ticket) {
   const std::lock_guard lock(mutex_);
   if (queue_.size() >= queue_capacity) return fail(ErrorCode::overloaded, "the queue is full");
   last_ = job;
+  last_ticket_ = ticket;
   ++submitted_;
   ticket->push(Queued{queue_.size()});
   queue_.push_back({std::move(job), std::move(ticket), script_});
@@ -62,6 +63,11 @@ ModelStatus ScriptedModel::status() const {
 void ScriptedModel::work_done(const WorkDone& work) {
   const std::lock_guard lock(mutex_);
   work_ = work;
+}
+
+std::shared_ptr<Ticket> ScriptedModel::last_ticket() {
+  const std::lock_guard lock(mutex_);
+  return last_ticket_;
 }
 
 Job ScriptedModel::last_job() {

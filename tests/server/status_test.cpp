@@ -1,6 +1,6 @@
 // /slots, /props, and health as monitors ask for it.
 #include "tests/catch.hpp"
-#include "tests/server/harness.hpp"
+#include "tests/server/message.hpp"
 #include "tests/server/prometheus.hpp"
 #include "tests/server/temporary.hpp"
 
@@ -80,6 +80,38 @@ TEST_CASE("/props tells how the server was set up, and no secret") {
   CHECK(props.find("limits")->find("header_fields")->text == "100");
   for (const char* word : {"secret", "keyfile", "tmp"}) CHECK(reply.body.find(word) == std::string::npos);
   CHECK(world.post("/props", "{}").status == 401);
+}
+
+TEST_CASE("thinking is ended by the answer's id, by whoever may") {
+  server::ServerOptions options;
+  const TemporaryFolder folder;
+  options.api_key_file = folder.write("keys", "a:key-of-a\nb:key-of-b\n");
+  World world(options);
+  world.model->script({.ids = plain_output("one"), .pause = Phase::decode});
+  const std::string mine = "Authorization: Bearer key-of-a\r\n";
+  Client client(world.server->port());
+  client.send(request("POST", "/v1/chat/completions", chat_body("", true), mine));
+  world.model->wait_paused(1);
+  Reply head;
+  REQUIRE(client.head(head) == 200);
+  std::string chunk;
+  do chunk = client.chunk();
+  while (!chunk.starts_with("data: "));
+  const std::string id = text_of(json::parse(std::string_view(chunk).substr(6)).value(), "id");
+  const auto ask = [&](const std::string& which, const std::string& key) {
+    return world.post("/v1/chat/completions/" + which + "/end_thinking", "", "Authorization: Bearer " + key + "\r\n");
+  };
+  CHECK(ask("chatcmpl-0", "key-of-a").status == 404);
+  CHECK(ask(id, "key-of-b").status == 404);
+  CHECK(ask(id, "none").status == 401);
+  CHECK(!world.model->last_ticket()->thinking_unwanted());
+  const Reply done = ask(id, "key-of-a");
+  CHECK(done.status == 200);
+  CHECK(text_of(done.json(), "id") == id);
+  CHECK(world.model->last_ticket()->thinking_unwanted());
+  world.model->release();
+  world.model->wait_ended(1);
+  CHECK(world.get("/v1/chat/completions/x/end_thinking").status == 401);
 }
 
 TEST_CASE("/metrics may be opened to all, and nothing else with it") {
