@@ -1,4 +1,4 @@
-// JSON schema to expressions: every text they match is a compact JSON document that is valid against the schema.
+// JSON schema to expressions: every text they match is a JSON document on one line that is valid against the schema.
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -37,8 +37,8 @@ struct SchemaLimits {
 };
 
 // Adds its rules to `rules` and returns what matches the document. A keyword that cannot be kept exactly is refused, never ignored;
-// so is a schema that no document satisfies. Documents are a subset of the valid ones: no white space, keys in declared order, one
-// spelling a string (README.md lists what is left out).
+// so is a schema that no document satisfies. Documents are a subset of the valid ones: no white space but a space after a comma or
+// colon, keys in declared order, one spelling a string (README.md lists what is left out).
 SchemaResult<Expression> from_json_schema(const json::Value& schema, Rules& rules, const SchemaLimits& limits = {});
 
 // One parameter of a function as a call in K3's format carries it: beside the name of its JSON type, a string as it is, the rest as

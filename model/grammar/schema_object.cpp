@@ -11,7 +11,11 @@ namespace k3::grammar {
 using json::Value;
 using E = Expression;
 
-Expression object_key(std::string_view key) { return E::bytes("\"" + json_spelling(code_points(key)) + "\":"); }
+Expression separator(std::string_view mark) { return E::sequence({E::bytes(mark), E::optional(E::bytes(" "))}); }
+
+Expression object_key(std::string_view key) {
+  return E::sequence({E::bytes("\"" + json_spelling(code_points(key)) + "\""), separator(":")});
+}
 
 SchemaResult<std::vector<SchemaReader::Member>> SchemaReader::members(const Value& schema, const Place& place) {
   std::vector<Member> out;
@@ -72,7 +76,7 @@ SchemaResult<void> SchemaReader::apply_patterns(const Value& schema, std::vector
 
 SchemaResult<Expression> SchemaReader::named(const Automaton& names, const Expression& value) {
   const E key = names.is_all() ? any_string(0, unbounded) : in_quotes(names.content(rules_, Spelling::json));
-  return E::sequence({key, E::bytes(":"), value});
+  return E::sequence({key, separator(":"), value});
 }
 
 SchemaResult<std::optional<Expression>> SchemaReader::others(const Value& schema, const std::vector<std::u32string>& names,
@@ -162,14 +166,14 @@ SchemaResult<Expression> SchemaReader::object(const Value& schema, const Place& 
   // `rest` follows a member, `begin` is the whole; both from the last member to the first.
   E rest, begin;
   if (*other && more > 0) {
-    rest = E::repeat(E::sequence({E::bytes(","), **other}), 0, more);
-    begin = E::sequence({**other, E::repeat(E::sequence({E::bytes(","), **other}), 0, more == unbounded ? unbounded : more - 1)});
+    rest = E::repeat(E::sequence({separator(","), **other}), 0, more);
+    begin = E::sequence({**other, E::repeat(E::sequence({separator(","), **other}), 0, more == unbounded ? unbounded : more - 1)});
     if (!one_other) begin = E::optional(std::move(begin));
   }
   for (std::size_t i = values.size(); i-- > 0;) {
     const E after = E::rule(rules_.add(std::move(rest)));
     E here = E::sequence({values[i], after});
-    E next = E::sequence({E::bytes(","), values[i], after});
+    E next = E::sequence({separator(","), values[i], after});
     begin = written[i].required ? here : E::choice({here, E::rule(rules_.add(std::move(begin)))});
     rest = written[i].required ? next : E::choice({next, after});
   }
@@ -179,11 +183,11 @@ SchemaResult<Expression> SchemaReader::object(const Value& schema, const Place& 
 Expression any_json_value(Rules& rules) {
   const RuleIndex value = rules.reserve();
   const auto list = [](const E& item) {
-    return E::optional(E::sequence({item, E::repeat(E::sequence({E::bytes(","), item}), 0, unbounded)}));
+    return E::optional(E::sequence({item, E::repeat(E::sequence({separator(","), item}), 0, unbounded)}));
   };
   // Their contents are rules, so that a level takes two frames as it does elsewhere.
   const E items = E::rule(rules.add(list(E::rule(value))));
-  const E members = E::rule(rules.add(list(E::sequence({any_string(0, unbounded), E::bytes(":"), E::rule(value)}))));
+  const E members = E::rule(rules.add(list(E::sequence({any_string(0, unbounded), separator(":"), E::rule(value)}))));
   rules.define(
       value, E::choice({E::bytes("null"), E::bytes("true"), E::bytes("false"), any_string(0, unbounded), *number_within({}, {}),
                         E::sequence({E::bytes("["), items, E::bytes("]")}), E::sequence({E::bytes("{"), members, E::bytes("}")})}));
@@ -191,8 +195,8 @@ Expression any_json_value(Rules& rules) {
 }
 
 Expression any_json_object(Rules& rules) {
-  const E member = E::sequence({any_string(0, unbounded), E::bytes(":"), any_json_value(rules)});
-  const E members = E::optional(E::sequence({member, E::repeat(E::sequence({E::bytes(","), member}), 0, unbounded)}));
+  const E member = E::sequence({any_string(0, unbounded), separator(":"), any_json_value(rules)});
+  const E members = E::optional(E::sequence({member, E::repeat(E::sequence({separator(","), member}), 0, unbounded)}));
   return E::sequence({E::bytes("{"), E::rule(rules.add(members)), E::bytes("}")});
 }
 

@@ -109,7 +109,7 @@ SchemaResult<Expression> SchemaReader::elements(std::vector<Expression> first, c
   // `rest`: what may follow when `size` elements, or one, have been written.
   const std::uint32_t written = std::max<std::uint32_t>(size, 1);
   E rest;
-  if (other) rest = E::repeat(E::sequence({E::bytes(","), *other}), less(min, written), less(max, written));
+  if (other) rest = E::repeat(E::sequence({separator(","), *other}), less(min, written), less(max, written));
   if (size == 0) {
     E all = other ? E::sequence({*other, rest}) : E();
     if (min == 0) all = E::optional(std::move(all));
@@ -117,7 +117,7 @@ SchemaResult<Expression> SchemaReader::elements(std::vector<Expression> first, c
   }
   for (std::uint32_t i = size; i-- > 0;) {
     const bool may_end = i >= min;
-    E here = E::sequence({E::bytes(i > 0 ? "," : ""), std::move(first[i]), std::move(rest)});
+    E here = E::sequence({i > 0 ? separator(",") : E(), std::move(first[i]), std::move(rest)});
     rest = E::rule(rules_.add(may_end ? E::optional(std::move(here)) : std::move(here)));
   }
   return E::sequence({E::bytes("["), std::move(rest), E::bytes("]")});

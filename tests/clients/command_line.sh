@@ -172,9 +172,7 @@ same '"content":"The capital of France is ",' "$(ask '"temperature":0,"stop":["P
 same '"reasoning_content":null,' "$(ask '"temperature":0,"thinking":{"type":"disabled"}' | grep -o '"reasoning_content":null,')" "no thinking"
 grep -q 'the field' "$work/warned" && { echo "FAILED  fields that count are warned of"; failed=1; }
 ask '"temperature":0,"stream":true,"model":"x","mirostat":2,"response_format":{"type":"json_object"}' >/dev/null
-for word in '"mirostat" has no effect' 'response_format is rendered into the prompt but not enforced'; do
-  grep -qF "$word" "$work/warned" || { echo "FAILED  no warning: $word"; failed=1; }
-done
+grep -qF '"mirostat" has no effect' "$work/warned" || { echo "FAILED  no warning of mirostat"; failed=1; }
 grep -qE 'stream|model"' "$work/warned" && { echo "FAILED  a warning of the transport: $(cat "$work/warned")"; failed=1; }
 for bad in '"temperature":3' '"max_tokens":0' '"n":2' '"logprobs":true' '"stop":[1]' '"seed":"x"' '"logit_bias":{"99999999":1}' '"tools":3'; do
   name="${bad%%:*}"
