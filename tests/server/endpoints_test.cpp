@@ -173,7 +173,7 @@ TEST_CASE("API keys") {
   CHECK(server::Server::bind(options).error().code == ErrorCode::io);
 }
 
-TEST_CASE("binding") {
+TEST_CASE("G10: binding") {
   World world;
   server::ServerOptions taken;
   taken.port = world.server->port();
