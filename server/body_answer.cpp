@@ -65,7 +65,7 @@ RunIdentity identity_of(const Request& request) {
 void work(Task& task) noexcept {
   const auto& hook = task.context.options.before_large_body;
   try {
-    if (hook && is_large(task)) hook(task.context.stop);
+    if (hook && task.context.at_leisure) hook(task.context.stop);
     if (!task.who.empty()) task.identity.digest = digest(task.who, task.body);
     task.result = task.prepare(task.body, task.context);
   } catch (const std::exception& error) {
@@ -73,7 +73,7 @@ void work(Task& task) noexcept {
     task.result = error_response({.status = 500, .message = "the request could not be worked through", .code = "internal_error"});
   }
   // A generation may run for hours; the body is not needed for it.
-  task.body = std::string();
+  if (!std::holds_alternative<TakesLong>(task.result)) task.body = std::string();
 }
 
 ApiError busy(const Workshop& workshop) {
@@ -90,6 +90,7 @@ ApiError shutting_down() {
 
 // The response where there is no plan for an answer of the model; nullopt: nobody is there to take one.
 asio::awaitable<std::optional<Prepared>> prepare_in_workshop(App& app, ClientWait& wait, std::shared_ptr<Task> task) {
+  task->context.at_leisure = true;
   std::function<void()> job = [task] { work(*task); };
   const auto outcome = co_await app.workshop->run(wait, task->body.size(), std::move(job));
   std::optional<Prepared> result;
@@ -110,12 +111,13 @@ asio::awaitable<void> answer_body(Exchange& exchange, App& app, Prepare prepare)
   const auto task = std::make_shared<Task>(
       Task{prepare, exchange.take_body(), context_of(app, wait), identity_of(exchange.request()), who_asks(exchange.request())});
   std::optional<Prepared> prepared;
-  if (is_large(*task)) {
-    prepared = co_await prepare_in_workshop(app, wait, task);
-  } else {
+  bool for_workshop = is_large(*task);
+  if (!for_workshop) {
     work(*task);
-    prepared = std::move(task->result);
+    for_workshop = std::holds_alternative<TakesLong>(task->result);
+    if (!for_workshop) prepared = std::move(task->result);
   }
+  if (for_workshop) prepared = co_await prepare_in_workshop(app, wait, task);
   if (!prepared) {
     exchange.outcome = "gone";
     exchange.abandon();

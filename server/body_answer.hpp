@@ -8,7 +8,9 @@
 
 namespace k3::server {
 
-using Prepared = std::variant<Response, AnswerPlan>;
+// It cannot be known how long it takes: for the workshop (BodyContext::at_leisure).
+struct TakesLong {};
+using Prepared = std::variant<Response, AnswerPlan, TakesLong>;
 using Prepare = Prepared (*)(std::string_view body, const BodyContext& context);
 
 // Answers the request. Exchange and app outlive the call.

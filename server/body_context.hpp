@@ -17,8 +17,9 @@ struct BodyContext {
   std::shared_ptr<const Model> asked;  // the model itself, for what it knows of a prompt
   // Seconds that a token of a prompt and one of an answer have taken of late; nullopt: nothing was measured yet.
   std::optional<double> prompt_pace{}, token_pace{};
-  std::uint64_t seed = 0;  // for a request that names none
-  std::stop_token stop{};  // nobody waits for the result any more
+  std::uint64_t seed = 0;   // for a request that names none
+  bool at_leisure = false;  // on the worker, where nobody else waits
+  std::stop_token stop{};   // nobody waits for the result any more
 };
 
 }  // namespace k3::server

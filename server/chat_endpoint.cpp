@@ -72,6 +72,8 @@ Prepared chat_answer(json::Value body, const BodyContext& context) {
   if (fields.error()) return error_response(*fields.error());
   auto prompt = chat_prompt(std::move(body), context);
   if (!prompt) return error_response(prompt.error());
+  // A schema of a few bytes can take seconds to be made a grammar, or to be refused for that.
+  if (!context.at_leisure && generation::demands_form(prompt->request)) return TakesLong{};
   plan.job.prompt = std::move(prompt->ids);
   plan.unreported = prompt->opener;
   plan.answer.thinking = prompt->request.thinking;

@@ -74,7 +74,7 @@ struct ServerOptions {
   Limits limits{};
   // A seam for tests: the time that pings, pads and graces go by. Empty: the steady clock.
   std::function<std::chrono::steady_clock::time_point()> clock{};
-  // A seam for tests: called by the worker before it goes through a large body, with a token that says that nobody waits any more.
+  // A seam for tests: called by the worker before it goes through a body, with a token that says that nobody waits any more.
   std::function<void(const std::stop_token&)> before_large_body{};
 };
 

@@ -80,6 +80,7 @@ Prepared translated_answer(TranslatedBody from, std::span<const FieldName> names
     if (response->error) return error_response(relocated(std::move(*response->error), from, names));
     return prepared;
   }
+  if (std::holds_alternative<TakesLong>(prepared)) return prepared;
   auto& plan = std::get<AnswerPlan>(prepared);
   plan.shape = std::move(shape);
   std::move(from.ignored.begin(), from.ignored.end(), std::back_inserter(plan.ignored));

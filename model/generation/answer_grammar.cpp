@@ -179,16 +179,15 @@ class AnswerWriter {
   std::optional<E> free_arguments_;
 };
 
-// Whether anything is asked for that a free answer might not be.
-bool is_demanding(const ChatRequest& request) {
+}  // namespace
+
+bool demands_form(const ChatRequest& request) {
   if (!request.response_format.is_null() || request.tool_choice == ToolChoice::required || !request.tool_name.empty()) return true;
   const std::vector<Tool> tools = tools_of(request);
   if (tools.empty()) return false;
   if (request.tool_choice == ToolChoice::none || !request.parallel_calls) return true;
   return std::any_of(tools.begin(), tools.end(), [](const Tool& tool) { return is_strict(tool.function); });
 }
-
-}  // namespace
 
 ThinkingEnd thinking_end(const text::Tokenizer& tokenizer) {
   const text::ControlTokens& control = tokenizer.control();
@@ -206,7 +205,7 @@ ThinkingEnd thinking_end(const text::Tokenizer& tokenizer) {
 
 boost::system::result<std::shared_ptr<const grammar::Grammar>, RequestError> answer_grammar(const ChatRequest& request,
                                                                                             const text::ControlTokens& control) {
-  if (!is_demanding(request)) return std::shared_ptr<const grammar::Grammar>();
+  if (!demands_form(request)) return std::shared_ptr<const grammar::Grammar>();
   return AnswerWriter(request, control).write();
 }
 

@@ -9,6 +9,9 @@
 
 namespace k3::generation {
 
+// Whether anything is asked for that a free answer might not be.
+bool demands_form(const text::ChatRequest& request);
+
 // Null: the request leaves its answer free. Errors: a schema with a keyword that cannot be kept exactly, or one that is too large; the
 // message has the place in the schema as a JSON pointer.
 boost::system::result<std::shared_ptr<const grammar::Grammar>, text::RequestError> answer_grammar(const text::ChatRequest& request,

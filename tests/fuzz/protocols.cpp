@@ -25,8 +25,11 @@ const server::BodyContext& context() {
   static const server::ServerOptions options;
   static const auto tokenizer =
       std::make_shared<const text::Tokenizer>(text::Tokenizer::load(K3_SOURCE_DIR "/tools/mini/model").value());
-  static const server::BodyContext made{
-      .options = options, .tokenizer = tokenizer, .model = NoModel().info(), .asked = std::make_shared<const NoModel>()};
+  static const server::BodyContext made{.options = options,
+                                        .tokenizer = tokenizer,
+                                        .model = NoModel().info(),
+                                        .asked = std::make_shared<const NoModel>(),
+                                        .at_leisure = true};
   return made;
 }
 

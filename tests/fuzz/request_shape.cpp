@@ -138,7 +138,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::make_shared<const text::Tokenizer>(text::Tokenizer::load(K3_SOURCE_DIR "/tools/mini/model").value());
   const server::BodyContext context{.options = options,
                                     .tokenizer = tokenizer,
-                                    .model = {.id = "none", .context_limit = 4000, .vocabulary = 1794, .fingerprint = "f"}};
+                                    .model = {.id = "none", .context_limit = 4000, .vocabulary = 1794, .fingerprint = "f"},
+                                    .at_leisure = true};
   FuzzedDataProvider choices(data, size);
   constexpr server::Prepare endpoints[] = {server::chat_completions, server::completions, server::apply_template};
   const server::Prepare endpoint = endpoints[choices.ConsumeIntegralInRange<std::size_t>(0, std::size(endpoints) - 1)];

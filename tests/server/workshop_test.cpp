@@ -83,6 +83,20 @@ TEST_CASE("others are served while a large body is worked through") {
   CHECK(large.reply().status == 200);
 }
 
+TEST_CASE("a small body that asks for a form is worked through aside too: a schema can take long however short it is") {
+  const auto gate = std::make_shared<Gate>();
+  World world(gated(gate));
+  world.model->script({.ids = plain_output("{}")});
+  Client asking(world.server->port());
+  send_chat(asking, chat_body(R"("response_format":{"type":"json_object"})"));
+  gate->wait_entered(1);
+  CHECK(world.get("/health").status == 200);
+  CHECK(world.chat().status == 200);
+  gate->open();
+  CHECK(asking.reply().status == 200);
+  CHECK(world.model->last_job().form.grammar != nullptr);
+}
+
 TEST_CASE("a large body is answered as a small one is, at every endpoint") {
   const auto gate = std::make_shared<Gate>();
   gate->open();
