@@ -139,6 +139,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const server::BodyContext context{.options = options,
                                     .tokenizer = tokenizer,
                                     .model = {.id = "none", .context_limit = 4000, .vocabulary = 1794, .fingerprint = "f"},
+                                    .asked = nullptr,
                                     .at_leisure = true};
   FuzzedDataProvider choices(data, size);
   constexpr server::Prepare endpoints[] = {server::chat_completions, server::completions, server::apply_template};
