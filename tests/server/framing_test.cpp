@@ -236,7 +236,7 @@ TEST_CASE("bytes that come during a generation are the next request") {
   CHECK(client.reply().body == R"({"status":"ok"})");
 }
 
-TEST_CASE("a chunked body may be cut anywhere") {
+TEST_CASE("E22: a chunked body may be cut anywhere") {
   World world;
   const std::string head = "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
   const std::string body = "5;ext=1\r\n{\"con\r\n6\r\ntent\":\r\n8\r\n\"x😀\"}\r\n0\r\nTrailer: 1\r\n\r\n";
