@@ -265,7 +265,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   }
   model->precision = *precision;
   model->info = {name_of(options), context, config.vocabulary, fingerprint(options, *precision, model->checkpoint),
-                 model->parallel};
+                 model->parallel,
+                 model->chunk};
   return model;
 }
 

@@ -103,8 +103,9 @@ struct ModelInfo {
   std::string id;                 // as clients name it
   std::size_t context_limit = 0;  // prompt + output, tokens
   std::size_t vocabulary = 0;
-  std::string fingerprint;   // of weights, precision and build
-  std::size_t parallel = 1;  // jobs that run together; others wait
+  std::string fingerprint;    // of weights, precision and build
+  std::size_t parallel = 1;   // jobs that run together; others wait
+  std::size_t step_rows = 1;  // of all of them, in one step of the model; a longer prompt takes several
 };
 
 struct ModelStatus {

@@ -27,7 +27,7 @@ BodyContext context_of(App& app, const ClientWait& wait) {
           .trie = app.trie,
           .model = app.model->info(),
           .asked = app.model,
-          .prompt_pace = app.runs->prompt_pace().seconds_each(),
+          .prompt_pace = app.runs->prompt_pace(),
           .token_pace = app.runs->token_pace().seconds_each(),
           .seed = app.random(),
           .stop = wait.stop_token()};

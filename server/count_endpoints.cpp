@@ -26,14 +26,14 @@ void write_estimates(json::Writer& writer, const ChatPrompt& prompt, const BodyC
     writer.null();
   }
   writer.key("estimated_seconds");
-  if (!context.prompt_pace && !context.token_pace) {
+  const std::size_t computed = prompt.ids.size() - std::min(cached.value_or(0), prompt.ids.size());
+  const auto reading = context.prompt_pace.seconds(computed, context.model.step_rows, context.token_pace);
+  std::optional<double> writing;
+  if (context.token_pace) writing = *context.token_pace * 100;
+  if (!reading && !writing) {
     writer.null();
     return;
   }
-  std::optional<double> reading, writing;
-  const std::size_t computed = prompt.ids.size() - std::min(cached.value_or(0), prompt.ids.size());
-  if (context.prompt_pace) reading = *context.prompt_pace * static_cast<double>(computed);
-  if (context.token_pace) writing = *context.token_pace * 100;
   writer.begin_object();
   write_seconds(writer, "prompt", reading);
   write_seconds(writer, "per_100_answer_tokens", writing);

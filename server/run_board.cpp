@@ -11,18 +11,6 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 
 }  // namespace
 
-void Pace::add(std::size_t count, Clock::duration took) {
-  const auto number = static_cast<double>(count);
-  const double keep = std::exp(-number / memory_);
-  count_ = count_ * keep + number;
-  seconds_ = seconds_ * keep + seconds(took);
-}
-
-std::optional<double> Pace::seconds_each() const {
-  if (!(seconds_ > 0)) return std::nullopt;
-  return seconds_ / count_;
-}
-
 RunBoard::RunBoard(App& app) : app_(app), timer_(*app.io) {}
 
 std::shared_ptr<SharedRun> RunBoard::find(const RunIdentity& identity) const {
@@ -84,9 +72,9 @@ std::optional<double> RunBoard::seconds_left(const SharedRun& run) const {
   double left = 0;
   const std::size_t prompt = run.tokens() > 0 ? 0 : run.prefill().total - std::min(run.prefill().done, run.prefill().total);
   if (prompt > 0) {
-    const auto each = prompt_pace_.seconds_each();
-    if (!each) return std::nullopt;
-    left += std::max(*each * static_cast<double>(prompt) - step, 0.0);
+    const auto reading = prompt_pace_.seconds(prompt, app_.model->info().step_rows, token_pace_.seconds_each());
+    if (!reading) return std::nullopt;
+    left += std::max(*reading - step, 0.0);
   }
   const auto each = token_pace_.seconds_each();
   if (!each || !answer_tokens_) return std::nullopt;

@@ -4,21 +4,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <list>
 
+#include "server/pace.hpp"
 #include "server/shared_run.hpp"
 
 namespace k3::server {
-
-// How long one thing takes, going by what was seen of late.
-class Pace {
- public:
-  explicit Pace(double memory) : memory_(memory) {}
-  void add(std::size_t count, Clock::duration took);
-  std::optional<double> seconds_each() const;  // nullopt: nothing was seen yet
-
- private:
-  double memory_;  // about so many of the last ones count
-  double count_ = 0, seconds_ = 0;
-};
 
 class RunBoard {
  public:
@@ -46,7 +35,7 @@ class RunBoard {
   // long again as that answer has taken so far.
   std::int64_t retry_after() const;
 
-  Pace& prompt_pace() { return prompt_pace_; }
+  PromptPace& prompt_pace() { return prompt_pace_; }
   Pace& token_pace() { return token_pace_; }
   void note_length(std::size_t tokens);
 
@@ -56,7 +45,8 @@ class RunBoard {
   App& app_;
   asio::steady_timer timer_;
   std::list<std::shared_ptr<SharedRun>> runs_;
-  Pace prompt_pace_{2000}, token_pace_{200};
+  PromptPace prompt_pace_;
+  Pace token_pace_{200};
   std::optional<double> answer_tokens_;  // of an answer, smoothed
 };
 

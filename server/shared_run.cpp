@@ -145,9 +145,10 @@ void SharedRun::mark_laggards() {
 
 void SharedRun::measure(const Event& event) {
   const auto now = app_.now();
-  Pace& prompt = app_.runs->prompt_pace();
   if (const auto* prefill = std::get_if<Prefill>(&event)) {
-    if (last_step_ && prefill->done > prefill_.done) prompt.add(prefill->done - prefill_.done, now - *last_step_);
+    if (last_step_ && prefill->done > prefill_.done) {
+      app_.runs->prompt_pace().add(prefill->done - prefill_.done, app_.model->info().step_rows, now - *last_step_);
+    }
     prefill_ = *prefill;
     last_step_ = now;
   } else if (is_token(event)) {

@@ -38,10 +38,11 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   add_bench_model(*bench, chosen);
   add_bench_cache(*bench, chosen);
   add_bench_grammar(*bench, chosen);
+  add_bench_estimates(*bench, chosen);
   bench->allow_extras();  // only now: the subcommands would inherit it
   bench->callback([bench] {
     if (!bench->get_subcommands().empty() && bench->remaining().empty()) return;
-    const std::string known = "there are: kernels, io, prefill, decode, cache, grammar";
+    const std::string known = "there are: kernels, io, prefill, decode, cache, grammar, estimates";
     if (bench->remaining().empty()) throw usage_error("bench needs a subcommand; " + known);
     throw usage_error("there is no '" + bench->remaining().front() + "' to bench; " + known);
   });

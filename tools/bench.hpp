@@ -12,6 +12,7 @@ void add_bench_io(CLI::App& bench, Chosen& chosen);
 void add_bench_cache(CLI::App& bench, Chosen& chosen);
 void add_bench_model(CLI::App& bench, Chosen& chosen);  // prefill, decode
 void add_bench_grammar(CLI::App& bench, Chosen& chosen);
+void add_bench_estimates(CLI::App& bench, Chosen& chosen);
 
 // Tells on stderr what is going on, once it has lasted so long that one would wonder: on a terminal in one line that changes.
 class BenchProgress {

@@ -45,7 +45,7 @@ if what == "io":
     for r in results:
         positive(r, "gbps")
     assert max(r["gbps"] for r in results) == machine["drive_gbps"]
-elif what != "cache":
+elif what not in ("cache", "estimates"):
     positive(machine, "threads", "ram_gbps", "int8_tops", "bf16_tflops")
     assert machine["isa"] and machine["bf16_unit"] and machine["int8_unit"]
 if what.startswith("kernels"):
@@ -67,6 +67,13 @@ if what == "cache":
     for r in results:
         assert all(0 <= r[name] <= r["best"] for name in ("lru-global", "lru", "lfu", "s3-fifo", "arc", "k3")), r
     assert results[-1]["lru"] == results[-1]["k3"] == results[-1]["best"] > 0
+if what == "estimates":
+    (r,) = results
+    assert len(r["requests"]) == 3
+    for request in r["requests"]:
+        positive(request, "prompt_tokens", "answer_tokens", "told_s", "took_s")
+    errors = sorted(abs(q["told_s"] / q["took_s"] - 1) for q in r["requests"])
+    assert abs(errors[1] - r["median_error"]) < 1e-9
 if what.startswith(("prefill", "decode")):
     (r,) = results
     positive(r, "tokens", "tokens_per_s", "wall_s", "peak_rss_bytes")
@@ -114,6 +121,7 @@ check "kernels of one name" kernels --quick --only int8 --rows 1,3 --threads 1 -
 check "io" io bundled --seconds 0.1 --json
 check "prefill" prefill bundled --tokens 64 --json
 check "decode" decode bundled --tokens 8 --json
+check "estimates" estimates bundled --requests 3 --prompt 30 --answer 9 --json
 check "decode from the drive" decode bundled --tokens 8 --expert-gb 0 --json
 
 ids=1539,349,372,1280,405,33,987,1101,45,678,901,234
