@@ -30,7 +30,7 @@ def config(c, base):
     t.update(vocab_size=c["vocab"], hidden_size=c["H"], intermediate_size=c["dense"], num_hidden_layers=c["L"], attn_res_block_size=c["blk"],
              num_attention_heads=c["ah"], num_key_value_heads=c["ah"], q_lora_rank=c["ql"], kv_lora_rank=c["kvl"], qk_nope_head_dim=c["nope"],
              qk_rope_head_dim=c["rope"], v_head_dim=c["v"], num_experts=c["E"], num_experts_per_token=c["k"], num_shared_experts=c["nsh"],
-             moe_intermediate_size=c["inter"], routed_expert_hidden_size=c["lat"], max_position_embeddings=4096)
+             moe_intermediate_size=c["inter"], routed_expert_hidden_size=c["lat"], max_position_embeddings=32768)
     t["linear_attn_config"].update(num_heads=c["kh"], head_dim=c["kd"], full_attn_layers=c["full"], kda_layers=[i for i in range(1, c["L"] + 1) if i not in c["full"]])
     cfg["vision_config"].update(text_hidden_size=c["H"])                # no vision tensors are shipped
     return cfg
@@ -58,10 +58,10 @@ def main(src, out):
         fn = f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors"; tot += write_safetensors(f"{out}/{fn}", s); wm.update({k: fn for k in s})
     json.dump({"metadata": {"total_size": tot}, "weight_map": dict(sorted(wm.items()))}, open(out + "/model.safetensors.index.json", "w"), indent=0)
     json.dump(config(c, base), open(out + "/config.json", "w"), indent=2)
-    json.dump({"bos_token_id": base, "eos_token_id": base + 2, "pad_token_id": base + 255, "temperature": 1.0, "top_p": 1.0, "do_sample": True, "max_length": 4096}, open(out + "/generation_config.json", "w"), indent=2)
+    json.dump({"bos_token_id": base, "eos_token_id": base + 2, "pad_token_id": base + 255, "temperature": 1.0, "top_p": 1.0, "do_sample": True, "max_length": 32768}, open(out + "/generation_config.json", "w"), indent=2)
     dec = {str(i): {"content": s, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": i - base in SPECIAL and i - base not in (3, 4, 5)} for s, i in tok.special.items()}
     json.dump({"added_tokens_decoder": dec, "additional_special_tokens": [], "bos_token": "[BOS]", "eos_token": "[EOS]", "unk_token": "[UNK]", "pad_token": "[PAD]", "clean_up_tokenization_spaces": False,
-               "extra_special_tokens": {}, "model_max_length": 4096, "tokenizer_class": "TikTokenTokenizer"}, open(out + "/tokenizer_config.json", "w"), indent=2)
+               "extra_special_tokens": {}, "model_max_length": 32768, "tokenizer_class": "TikTokenTokenizer"}, open(out + "/tokenizer_config.json", "w"), indent=2)
     print("bytes", sum(os.path.getsize(f"{out}/{f}") for f in os.listdir(out)), "tensors", len(wm), "parameters", sum(t.numel() for t in w.values()))
 
 
