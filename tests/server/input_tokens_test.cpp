@@ -1,4 +1,6 @@
 // Counting a prompt before asking, in each protocol; what that will cost.
+#include <fstream>
+
 #include "tests/catch.hpp"
 #include "tests/server/named_events.hpp"
 
@@ -8,6 +10,11 @@ using namespace k3::test;
 namespace {
 
 const std::string kMessages = R"("messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi there"}])";
+
+std::string golden_chats() {
+  std::ifstream file(K3_TEST_DATA "/xtml_cases.json");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 struct KnowingModel final : ScriptedModel {
   std::optional<std::size_t> cached_tokens(std::span<const std::int32_t> prompt) const override { return prompt.size() - 4; }
@@ -89,4 +96,30 @@ TEST_CASE("what cannot be counted is refused as it would be when asked") {
   CHECK(reply.status == 400);
   CHECK(reply.error_field("message").find("messages[0].content[0]") != std::string::npos);
   CHECK(text_of(reply.json(), "type") == "error");
+}
+
+TEST_CASE("a count is the template's, without what opens the answer") {
+  World world;
+  const json::Value document = json::parse(golden_chats()).value();
+  std::size_t counted = 0;
+  for (const json::Value& example : document.find("cases")->items) {
+    for (const char* effort : {"low", "none"}) {
+      std::string body;
+      json::Writer writer(body);
+      writer.begin_object().key("reasoning_effort").string(effort);
+      for (const char* name : {"messages", "tools", "response_format"}) {
+        if (const json::Value* value = example.find(name)) writer.key(name).value(*value);
+      }
+      writer.end_object();
+      INFO(example.find("name")->text);
+      const auto shown = world.post("/apply-template", body);
+      const auto count = world.post("/v1/chat/completions/input_tokens", body);
+      REQUIRE(shown.status == count.status);
+      if (shown.status != 200) continue;
+      ++counted;
+      // <|open|>, its name, <|sep|>.
+      CHECK(number_of(count.json(), "input_tokens") + 3 == static_cast<std::int64_t>(shown.json().find("tokens")->items.size()));
+    }
+  }
+  CHECK(counted > 80);
 }
