@@ -1,32 +1,12 @@
 // Answers that take long: what keeps their connections alive, and what is said meanwhile. Time stands still until a test moves it.
 #include "tests/catch.hpp"
-#include "tests/server/harness.hpp"
+#include "tests/server/timed_answers.hpp"
 
 using namespace k3;
 using namespace k3::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-server::ServerOptions timed(const TestClock& clock) {
-  server::ServerOptions options;
-  options.clock = clock.source();
-  return options;
-}
-
-std::string post_text(std::string_view extra = "", bool stream = true) {
-  std::string body = R"({"prompt":"x","max_tokens":100)";
-  if (stream) body += R"(,"stream":true)";
-  if (!extra.empty()) body += "," + std::string(extra);
-  return request("POST", "/v1/completions", body + "}");
-}
-
-json::Value event(const std::string& chunk) {
-  INFO(chunk);
-  REQUIRE(chunk.starts_with("data: "));
-  REQUIRE(chunk.ends_with("\n\n"));
-  return json::parse(std::string_view(chunk).substr(6, chunk.size() - 8)).value();
-}
 
 std::int64_t number(const json::Value& object, std::string_view name) {
   const json::Value* value = object.find(name);

@@ -1,7 +1,7 @@
 // The same request, sent again: it joins the run that is still going.
 #include "tests/catch.hpp"
-#include "tests/server/harness.hpp"
 #include "tests/server/prometheus.hpp"
+#include "tests/server/timed_answers.hpp"
 
 using namespace k3;
 using namespace k3::test;
@@ -14,12 +14,6 @@ const std::string kAgain = "X-Stainless-Lang: js\r\nX-Stainless-Retry-Count: 1\r
 
 std::string ask(bool stream, const std::string& headers, std::string_view extra = "") {
   return request("POST", "/v1/chat/completions", chat_body(extra, stream), headers);
-}
-
-server::ServerOptions timed(const TestClock& clock) {
-  server::ServerOptions options;
-  options.clock = clock.source();
-  return options;
 }
 
 // The server has noticed that nobody is there any more.
