@@ -21,8 +21,8 @@ struct Cut {
     // row; the narrowest big one (1,536 rows) still makes 24 blocks to share out.
     constexpr std::size_t least = 64;
     // With few rows a block lasts no longer than its bytes take to arrive, and only its first ones come as a surprise. So a longer
-    // one pays (64 rows of MXFP4 reach 0.7 of memory's speed, 256 0.85, 1024 0.92), up to the weights of an expert, which is how
-    // long a cancel may take. The last eighth is cut short again, for threads to end together.
+    // one pays, up to the weights of an expert, which is how long a cancel may take. The last eighth is cut short again, for
+    // threads to end together.
     constexpr std::size_t few_rows = 4, most = 1024, most_weights = std::size_t{1} << 25;
     size = short_size = least;
     if (plan.rows <= few_rows) {

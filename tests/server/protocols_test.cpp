@@ -2,6 +2,7 @@
 #include "tests/catch.hpp"
 #include "tests/server/named_events.hpp"
 #include "tests/server/temporary.hpp"
+#include "tests/server/timed_answers.hpp"
 
 using namespace k3;
 using namespace k3::test;
@@ -17,12 +18,6 @@ std::string message(bool stream, const std::string& headers = "", const std::str
 }
 std::string response(bool stream, const std::string& headers = "", const std::string& extra = "") {
   return request("POST", "/v1/responses", kResponse + extra + (stream ? R"(,"stream":true})" : "}"), headers);
-}
-
-server::ServerOptions timed(const TestClock& clock) {
-  server::ServerOptions options;
-  options.clock = clock.source();
-  return options;
 }
 
 void check_envelope(const Reply& reply, int status, std::string_view type) {
