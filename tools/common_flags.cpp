@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "kernels/kernels.hpp"
+#include "server/sampling_fields.hpp"
 #include "tools/cache_flag.hpp"
 
 namespace k3::cli {
@@ -276,7 +277,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
 
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
   command.add_option("--temperature", flags.temperature, "0: always the likeliest token")
-      ->check(check_finite(0, 100, "[0,100]"))
+      ->check(check_finite(0, server::kHottest, "[0,2]"))
       ->envname("COLI_TEMP")
       ->default_str("1")
       ->group(sampling_group);
