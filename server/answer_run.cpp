@@ -113,6 +113,7 @@ void note_end(AnswerParts& parts) {
   parts.exchange.prompt_tokens = usage.prompt;
   parts.exchange.output_tokens = usage.completion;
   parts.exchange.outcome = parts.progress.answer().finish_reason();
+  parts.exchange.cut_thinking = parts.progress.answer().cut_in() == generation::CutIn::thinking;
   parts.app.metrics.whole_answer.observe(parts.progress.elapsed());
 }
 
@@ -121,6 +122,7 @@ AnswerEnd end_of(const AnswerParts& parts) {
   return {.message = answer.message(),
           .reason = answer.finish_reason(),
           .stop_string = answer.stop_string(),
+          .cut = answer.cut_in(),
           .usage = parts.progress.usage()};
 }
 

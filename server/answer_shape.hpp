@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/generation/answer.hpp"
 #include "model/text/channel_parser.hpp"
 #include "model/ticket.hpp"
 #include "server/http_io.hpp"
@@ -48,6 +49,7 @@ struct AnswerEnd {
   const text::ParsedMessage& message;
   std::string_view reason;       // "stop", "length" or "tool_calls"
   std::string_view stop_string;  // the one that ended it; empty: none did
+  generation::CutIn cut;         // what was still open when the tokens ran out
   Usage usage;
 };
 
