@@ -63,18 +63,6 @@ CLI::Validator check_finite(double low, double high, const char* name) {
           name};
 }
 
-CLI::Validator as_think() {
-  return {[](std::string& value) -> std::string {
-            if (value == "1") value = "on";
-            if (value == "0") value = "off";
-            for (const char* known : {"on", "off", "low", "high", "max"}) {
-              if (value == known) return {};
-            }
-            return "'" + value + "' is not one of on, off, low, high, max";
-          },
-          "{on,off,low,high,max}"};
-}
-
 CLI::Validator check_dirs() {
   return {[](std::string& value) -> std::string {
             const bool gap = value.empty() || value.front() == ',' || value.back() == ',' || value.find(",,") != std::string::npos;
@@ -297,10 +285,6 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
       ->check(whole_number(0, UINT64_MAX))
       ->default_str("0")
       ->group(sampling_group);
-}
-
-void add_think_flag(CLI::App& command, ThinkFlag& flag) {
-  command.add_option("--think", flag.value, "on, off, or how much: low, high, max")->transform(as_think())->envname("K3_THINK");
 }
 
 Result<std::filesystem::path> find_model(const std::string& model) {

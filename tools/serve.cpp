@@ -15,6 +15,7 @@
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/session.hpp"
+#include "tools/thinking_flags.hpp"
 
 namespace k3::cli {
 namespace {

@@ -100,6 +100,19 @@ Job make_job(const text::Tokenizer& tokenizer, std::vector<text::TokenId> prompt
   return job;
 }
 
+void say_if_cut(const generation::Answer& answer) {
+  if (answer.finish_reason() != "length") return;
+  if (answer.cut_in() == generation::CutIn::thinking) {
+    std::fputs(
+        "(cut off while thinking, before the answer began: give it more --max-tokens, bound the thinking with --reasoning-budget, "
+        "or "
+        "let it think less with --think low)\n",
+        stderr);
+  } else {
+    std::fputs("(cut off: the limit of tokens is reached)\n", stderr);
+  }
+}
+
 std::size_t calls_in(const text::ChatRequest& request) {
   std::size_t calls = 0;
   for (const json::Value& message : request.messages) {

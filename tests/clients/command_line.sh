@@ -180,6 +180,42 @@ for bad in '"temperature":3' '"max_tokens":0' '"n":2' '"logprobs":true' '"stop":
   expect 1 "${name//\"/}" "$k3" generate bundled --messages "$work/bad.json"
 done
 
+# A budget ends the thinking, from the flag and from the file, and the answer follows.
+for budget in 0 3; do
+  budgeted="$(ask "\"temperature\":0,\"reasoning_budget\":$budget")"
+  same "$budgeted" "$(ask '"temperature":0' --reasoning-budget "$budget")" "--reasoning-budget $budget"
+  same "$budgeted" "$(ask '"temperature":0,"thinking_token_budget":500' --reasoning-budget "$budget")" "the flag over the file's budget"
+  grep -q '"finish_reason":"stop"' <<<"$budgeted" || { echo "FAILED  no answer after a budget of $budget: $budgeted"; failed=1; }
+  grep -q '"content":"[^"]' <<<"$budgeted" || { echo "FAILED  an empty answer after a budget of $budget: $budgeted"; failed=1; }
+done
+same '"reasoning_content":""' "$(ask '"temperature":0' --reasoning-budget 0 | grep -o '"reasoning_content":"[^"]*"')" "no thinking with a budget of 0"
+same "$greedy" "$(ask '"temperature":0,"reasoning_budget":-1')" "a budget of -1 is none"
+grep -q 'the field' "$work/warned" && { echo "FAILED  a budget is said to have no effect"; failed=1; }
+expect 0 Paris "$k3" chat bundled --once 'What is the capital of France?' --temperature 0 --reasoning-budget 2
+same "" "$("$k3" chat bundled --once 'What is the capital of France?' --temperature 0 --reasoning-budget 0 2>&1 >/dev/null)" "thinking with a budget of 0"
+expect 2 "--reasoning-budget has no effect without --messages" "$k3" generate bundled --prompt x --reasoning-budget 3
+for command in "chat bundled --once hi" "generate bundled --messages $work/request.json"; do
+  # shellcheck disable=SC2086
+  expect 2 "--reasoning-budget has no effect without thinking" "$k3" $command --reasoning-budget 3 --think off
+  # shellcheck disable=SC2086
+  expect 2 "--reasoning-budget: '-1' is not a whole number" "$k3" $command --reasoning-budget -1
+done
+
+# An answer that ended before it began is told from one that was cut off, with what helps.
+cut="cut off while thinking, before the answer began: give it more --max-tokens"
+expect 0 "$cut" "$k3" chat bundled --once 'What is the capital of France?' --temperature 0 --max-tokens 2
+expect 0 "$cut" "$k3" generate bundled --messages "$work/request.json" --temperature 0 --max-tokens 2
+expect 0 "$cut" "$k3" generate bundled --messages "$work/request.json" --temperature 0 --max-tokens 2 --json
+expect 0 "(cut off: the limit of tokens is reached)" "$k3" chat bundled --once 'What is 1+1?' --temperature 0 --think off --max-tokens 2
+same "" "$("$k3" generate bundled --prompt The --max-tokens 2 2>&1 >/dev/null)" "stderr of a text that reached its limit"
+
+# What a request demands of its answer is enforced here too.
+schema='{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}'
+form="\"temperature\":0,\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"schema\":$schema}}"
+grep -q '"content":"{\\"city\\"' <<<"$(ask "$form")" || { echo "FAILED  generate: response_format is not enforced: $(ask "$form")"; failed=1; }
+tool='"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}],"tool_choice":"required","temperature":0'
+grep -q '"finish_reason":"tool_calls"' <<<"$(ask "$tool")" || { echo "FAILED  generate: tool_choice is not enforced: $(ask "$tool")"; failed=1; }
+
 first="$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')"
 same "$first" "$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')" "the same seed"
 
