@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "server/answer_run.hpp"
+#include "server/sampling_contract.hpp"
 #include "server/sampling_fields.hpp"
 
 namespace k3::server {
@@ -107,7 +108,7 @@ void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& 
   // Any name is taken: many programs send one they have built in, and there is only one model here. The answer names that one.
   static_cast<void>(fields.string("model", {}));
   refuse_unserved(fields);
-  plan.job.sampling = context.options.sampling;
+  plan.job.sampling = plan.chat ? chat_sampling(context.options) : context.options.sampling;
   plan.job.sampling.seed = context.seed;
   read_sampling(fields, plan.job.sampling);
   read_logit_bias(fields, context.options.limits, context.tokenizer->vocabulary_size(), plan.job.sampling);

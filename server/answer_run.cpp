@@ -72,6 +72,7 @@ AnswerHead head_of(const App& app, const Request& request, const AnswerPlan& pla
           .tokenizer = plan.answer.logprobs ? app.tokenizer.get() : nullptr,
           .prompt_tokens = plan.prompt_tokens - plan.unreported,
           .include_usage = plan.include_usage,
+          .choice_usage = plan.chat && app.options.sampling_contract == SamplingContract::moonshot,
           .request = request.id};
 }
 

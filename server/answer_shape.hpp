@@ -28,6 +28,7 @@ struct AnswerHead {
   const text::Tokenizer* tokenizer = nullptr;  // where log-probabilities were asked for
   std::size_t prompt_tokens = 0;               // as usage counts them
   bool include_usage = false;                  // a stream of completions ends with a chunk of usage
+  bool choice_usage = false;                   // and its last choice has it too
   std::string request{};                       // its id
 };
 

@@ -5,6 +5,7 @@
 #include "model/generation/answer_grammar.hpp"
 #include "server/chat_request.hpp"
 #include "server/endpoints.hpp"
+#include "server/sampling_contract.hpp"
 
 namespace k3::server {
 namespace {
@@ -66,6 +67,7 @@ Prepared chat_completions(std::string_view text, const BodyContext& context) {
 }
 
 Prepared chat_answer(json::Value body, const BodyContext& context) {
+  if (auto error = against_contract(body, context.options)) return error_response(*error);
   AnswerPlan plan;
   Fields fields(body);
   read_answer_fields(fields, context, plan);
