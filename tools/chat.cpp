@@ -101,10 +101,11 @@ class Conversation {
     TurnWatcher watcher;
     watcher.event = [&](const Event& event) { screen.event(event); };
     watcher.delta = [&](const text::Delta& delta) { screen.delta(delta); };
-    auto form = form_of(*session_.tokenizer, request_);
+    auto form = form_of(*session_.tokenizer, request_, trie_);
     if (form.has_error()) return report(form.error());
     Job job = make_job(*session_.tokenizer, std::move(prompt).value(), sampling(flags_.sampling), flags_.max_tokens);
     job.form = std::move(form).value();
+    trie_ = job.form.trie;
     job.form.thinking_budget = flags_.budget.tokens;
     auto turn = run_turn(*session_.model, std::move(job), answer, wakeup_, watcher);
     screen.end();
@@ -129,6 +130,7 @@ class Conversation {
   Session session_;
   const Wakeup& wakeup_;
   text::ChatRequest request_;
+  std::shared_ptr<const grammar::TokenTrie> trie_;  // made with the first answer
 };
 
 int converse(Conversation& conversation, const Wakeup& wakeup, bool terminal) {

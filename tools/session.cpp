@@ -80,13 +80,14 @@ Result<std::vector<text::TokenId>> prompt_of(const text::Tokenizer& tokenizer, c
   return tokenizer.encode(*segments);
 }
 
-Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request) {
+Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request,
+                                       std::shared_ptr<const grammar::TokenTrie> trie) {
   generation::AnswerForm form;
   if (request.thinking) form.thinking = generation::thinking_end(tokenizer);
   auto grammar = generation::answer_grammar(request, tokenizer.control());
   if (!grammar) return fail(ErrorCode::invalid_argument, grammar.error().param + ": " + grammar.error().message);
   form.grammar = std::move(*grammar);
-  if (form.grammar) form.trie = grammar::TokenTrie::of(tokenizer);
+  form.trie = trie ? std::move(trie) : grammar::TokenTrie::of(tokenizer);
   return form;
 }
 
