@@ -1,5 +1,6 @@
 #include "server/access.hpp"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 
 namespace k3::server {
 namespace {
+
+constexpr std::size_t kShortestKey = 6;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -59,6 +62,15 @@ bool is_origin(std::string_view text) {
          text.find_first_of("/?# ,", scheme + 3) == std::string_view::npos;
 }
 
+// A name or an address as a Host header has it, without the port.
+bool is_host(std::string_view text) {
+  const bool bracketed = text.starts_with('[') && text.ends_with(']') && text.size() > 2;
+  if (bracketed) text = text.substr(1, text.size() - 2);
+  return !text.empty() && std::all_of(text.begin(), text.end(), [bracketed](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || (bracketed ? c == ':' : c == '-' || c == '_');
+  });
+}
+
 void warn_if_readable(const std::filesystem::path& path) {
   std::error_code error;
   const auto mode = std::filesystem::status(path, error).permissions();
@@ -81,8 +93,12 @@ Result<void> Access::read_key(std::string_view line, std::size_t number) {
     key = {std::string(line.substr(0, split)), std::string(secret)};
   }
   if (!is_name(key.name) || !is_secret(key.secret)) return wrong("is neither `NAME:KEY` nor `KEY`");
+  if (key.secret.size() < kShortestKey)
+    return wrong(fmt::format("has a key of fewer than {} characters: it can be guessed", kShortestKey));
   for (const auto& other : keys_) {
     if (other.name == key.name) return wrong("names a key like an earlier one");
+    // Whose request it is would depend on the order of the lines.
+    if (other.secret == key.secret) return wrong("has the same key as an earlier one");
   }
   keys_.push_back(std::move(key));
   return {};
@@ -129,7 +145,15 @@ Result<Access> Access::create(const ServerOptions& options, bool reachable) {
     access.origins_.push_back(lower(origin));
   }
   access.hosts_ = {"localhost", "127.0.0.1", "[::1]"};
-  for (const auto& host : options.allowed_hosts) access.hosts_.push_back(lower(host));
+  for (const auto& host : options.allowed_hosts) {
+    if (!is_host(host)) {
+      return Error{.code = ErrorCode::invalid_argument,
+                   .message = "no request can have this Host",
+                   .expected = "a name or an address without scheme, port or path, such as k3.example or [::1]",
+                   .got = host};
+    }
+    access.hosts_.push_back(lower(host));
+  }
   access.any_host_ = reachable && options.allowed_hosts.empty();
   return access;
 }

@@ -2,73 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "server/answer_run.hpp"
+#include "server/sampling_contract.hpp"
+#include "server/sampling_fields.hpp"
 
 namespace k3::server {
 namespace {
 
 constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kInt64Min = std::numeric_limits<std::int64_t>::min();
-
-void read_sampling(Fields& fields, const BodyContext& context, generation::Sampling& sampling) {
-  sampling = context.options.sampling;
-  sampling.temperature = static_cast<float>(fields.number("temperature", sampling.temperature, 0, 2));
-  sampling.top_p = static_cast<float>(fields.number("top_p", sampling.top_p, 0, 1));
-  // A float of a tiny double may be 0 as well, and 0 keeps no token at all.
-  if (!(sampling.top_p > 0)) fields.refuse("top_p", "top_p must be greater than 0 and at most 1");
-  const std::int64_t top_k = fields.integer("top_k", -1, std::numeric_limits<int>::max()).value_or(sampling.top_k);
-  sampling.top_k = static_cast<int>(std::max<std::int64_t>(top_k, 0));
-  sampling.min_p = static_cast<float>(fields.number("min_p", sampling.min_p, 0, 1));
-  if (!(sampling.min_p < 1)) fields.refuse("min_p", "min_p must be at least 0 and less than 1");
-  const std::string_view repetition = fields.find("repetition_penalty") != nullptr ? "repetition_penalty" : "repeat_penalty";
-  sampling.repetition_penalty = static_cast<float>(fields.number(repetition, sampling.repetition_penalty, 0, 100));
-  if (!(sampling.repetition_penalty > 0)) fields.refuse(repetition, std::string(repetition) + " must be greater than 0");
-  sampling.presence_penalty = static_cast<float>(fields.number("presence_penalty", sampling.presence_penalty, -2, 2));
-  sampling.frequency_penalty = static_cast<float>(fields.number("frequency_penalty", sampling.frequency_penalty, -2, 2));
-  const auto seed = fields.integer("seed", kInt64Min, kInt64Max);
-  sampling.seed = seed ? static_cast<std::uint64_t>(*seed) : context.seed;
-}
-
-void read_logit_bias(Fields& fields, const BodyContext& context, generation::Sampling& sampling) {
-  const json::Value* biases = fields.object("logit_bias");
-  if (biases == nullptr) return;
-  if (biases->members.size() > context.options.limits.logit_bias) {
-    return fields.refuse("logit_bias", fmt::format("logit_bias may hold at most {} entries", context.options.limits.logit_bias));
-  }
-  const auto vocabulary = context.tokenizer->vocabulary_size();
-  Fields entries(*biases, "logit_bias.");
-  for (const auto& [key, value] : biases->members) {
-    std::int32_t id = -1;
-    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (failure != std::errc() || end != key.data() + key.size() || id < 0 || id >= vocabulary) {
-      fields.refuse("logit_bias", fmt::format("logit_bias names a token that is not one of 0 to {}", vocabulary - 1));
-      return;
-    }
-    sampling.logit_bias.emplace_back(id, static_cast<float>(entries.number(key, 0, -100, 100)));
-  }
-  fields.adopt(entries);
-}
-
-void read_stops(Fields& fields, const Limits& limits, std::vector<std::string>& stops) {
-  const json::Value* stop = fields.find("stop");
-  if (stop == nullptr) return;
-  const auto add = [&](const json::Value& item) {
-    if (!item.is_string()) return fields.refuse("stop", "stop must be a string or an array of strings", "invalid_type");
-    if (item.text.empty()) return fields.refuse("stop", "a stop string must not be empty");
-    if (item.text.size() > limits.stop_bytes) {
-      return fields.refuse("stop", fmt::format("a stop string may have at most {} bytes", limits.stop_bytes));
-    }
-    stops.push_back(item.text);
-  };
-  if (!stop->is_array()) return add(*stop);
-  if (stop->items.size() > limits.stops) {
-    return fields.refuse("stop", fmt::format("stop may hold at most {} strings", limits.stops));
-  }
-  for (const auto& item : stop->items) add(item);
-}
 
 void read_stream(Fields& fields, const BodyContext& context, AnswerPlan& plan) {
   plan.stream = fields.boolean("stream", false);
@@ -159,30 +102,22 @@ std::vector<std::string> ignored_fields(const Fields& fields, bool chat) {
   return names;
 }
 
-// By either name that others have given it; negative means none.
-std::optional<std::size_t> thinking_budget(Fields& fields) {
-  const auto one = fields.integer("reasoning_budget", -1, kInt64Max),
-             other = fields.integer("thinking_token_budget", -1, kInt64Max);
-  const std::int64_t budget = one.value_or(other.value_or(-1));
-  return budget < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(budget));
-}
-
 }  // namespace
 
 void read_answer_fields(Fields& fields, const BodyContext& context, AnswerPlan& plan) {
   // Any name is taken: many programs send one they have built in, and there is only one model here. The answer names that one.
   static_cast<void>(fields.string("model", {}));
   refuse_unserved(fields);
-  read_sampling(fields, context, plan.job.sampling);
-  read_logit_bias(fields, context, plan.job.sampling);
+  plan.job.sampling = plan.chat ? chat_sampling(context.options) : context.options.sampling;
+  plan.job.sampling.seed = context.seed;
+  read_sampling(fields, plan.job.sampling);
+  read_logit_bias(fields, context.options.limits, context.tokenizer->vocabulary_size(), plan.job.sampling);
   read_stops(fields, context.options.limits, plan.answer.stops);
   read_stream(fields, context, plan);
   read_logprobs(fields, context.options.limits, plan);
   plan.ignored = ignored_fields(fields, plan.chat);
-  const auto older = fields.integer("max_tokens", 1, kInt64Max);
-  const auto newer = fields.integer("max_completion_tokens", 1, kInt64Max);
-  if (const auto wanted = newer ? newer : older) plan.max_tokens = static_cast<std::size_t>(*wanted);
-  if (plan.chat) plan.job.form.thinking_budget = thinking_budget(fields);
+  plan.max_tokens = read_max_tokens(fields);
+  if (plan.chat) plan.job.form.thinking_budget = read_thinking_budget(fields);
   const auto& control = context.tokenizer->control();
   plan.job.stop_ids = {control.end_of_message, control.end_of_sequence};
 }

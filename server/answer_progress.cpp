@@ -80,9 +80,9 @@ void Progress::note_channel(bool thought, const std::vector<text::Delta>& deltas
 std::vector<text::Delta> Progress::take_token(Token token, JobRun& run) {
   const auto now = app_.now();
   note_token(token, now);
-  const std::size_t thought = answer_.reasoning_tokens();
+  const bool thinking = answer_.thinking();
   auto deltas = answer_.push(token.id, std::move(token.logprobs));
-  note_channel(answer_.reasoning_tokens() > thought, deltas);
+  note_channel(thinking, deltas);
   if (!answer_.stopped()) return deltas;
   // A stop string: the model need not go on, and what it says to that is not waited for. The times are then our own.
   run.stop();

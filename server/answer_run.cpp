@@ -72,6 +72,7 @@ AnswerHead head_of(const App& app, const Request& request, const AnswerPlan& pla
           .tokenizer = plan.answer.logprobs ? app.tokenizer.get() : nullptr,
           .prompt_tokens = plan.prompt_tokens - plan.unreported,
           .include_usage = plan.include_usage,
+          .choice_usage = plan.chat && app.options.sampling_contract == SamplingContract::moonshot,
           .request = request.id};
 }
 
@@ -113,6 +114,7 @@ void note_end(AnswerParts& parts) {
   parts.exchange.prompt_tokens = usage.prompt;
   parts.exchange.output_tokens = usage.completion;
   parts.exchange.outcome = parts.progress.answer().finish_reason();
+  parts.exchange.cut_thinking = parts.progress.answer().cut_in() == generation::CutIn::thinking;
   parts.app.metrics.whole_answer.observe(parts.progress.elapsed());
 }
 
@@ -121,6 +123,7 @@ AnswerEnd end_of(const AnswerParts& parts) {
   return {.message = answer.message(),
           .reason = answer.finish_reason(),
           .stop_string = answer.stop_string(),
+          .cut = answer.cut_in(),
           .usage = parts.progress.usage()};
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/generation/answer.hpp"
 #include "model/text/channel_parser.hpp"
 #include "model/ticket.hpp"
 #include "server/http_io.hpp"
@@ -27,6 +28,7 @@ struct AnswerHead {
   const text::Tokenizer* tokenizer = nullptr;  // where log-probabilities were asked for
   std::size_t prompt_tokens = 0;               // as usage counts them
   bool include_usage = false;                  // a stream of completions ends with a chunk of usage
+  bool choice_usage = false;                   // and its last choice has it too
   std::string request{};                       // its id
 };
 
@@ -48,6 +50,7 @@ struct AnswerEnd {
   const text::ParsedMessage& message;
   std::string_view reason;       // "stop", "length" or "tool_calls"
   std::string_view stop_string;  // the one that ended it; empty: none did
+  generation::CutIn cut;         // what was still open when the tokens ran out
   Usage usage;
 };
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "model/generation/answer_grammar.hpp"
+#include "model/text/chat_tool_results.hpp"
 #include "server/chat_request.hpp"
 #include "server/endpoints.hpp"
+#include "server/sampling_contract.hpp"
 
 namespace k3::server {
 namespace {
@@ -48,9 +50,14 @@ boost::system::result<ChatPrompt, ApiError> chat_prompt(json::Value body, const 
   }
   auto request = text::read_chat_request(std::move(body), context.options.thinking);
   if (!request) return field_error(request.error().param, request.error().message, request.error().code);
+  if (const auto wrong = text::check_hosted_rules(*request)) return field_error(wrong->param, wrong->message, wrong->code);
   ChatPrompt prompt;
   prompt.request = std::move(*request);
   prompt.first_call = calls_so_far(prompt.request.messages);
+  if (const std::size_t guessed = text::results_by_place(prompt.request.messages); guessed > 0) {
+    prompt.warnings.push_back(
+        fmt::format("{} tool result(s) were given to calls in their order, as an id names no call of the turn before", guessed));
+  }
   auto segments = text::render(prompt.request);
   if (!segments) return field_error("messages", segments.error().describe());
   prompt.segments = std::move(*segments);
@@ -66,6 +73,7 @@ Prepared chat_completions(std::string_view text, const BodyContext& context) {
 }
 
 Prepared chat_answer(json::Value body, const BodyContext& context) {
+  if (auto error = against_contract(body, context.options)) return error_response(*error);
   AnswerPlan plan;
   Fields fields(body);
   read_answer_fields(fields, context, plan);
@@ -76,6 +84,9 @@ Prepared chat_answer(json::Value body, const BodyContext& context) {
   if (!context.at_leisure && generation::demands_form(prompt->request)) return TakesLong{};
   plan.job.prompt = std::move(prompt->ids);
   plan.unreported = prompt->opener;
+  plan.warnings = std::move(prompt->warnings);
+  if (!plan.answer.stops.empty() && !prompt->request.response_format.is_null())
+    plan.warnings.push_back("a stop string may end the JSON before it is whole");
   plan.answer.thinking = prompt->request.thinking;
   plan.answer.first_call_index = prompt->first_call;
   if (prompt->request.thinking) plan.job.form.thinking = generation::thinking_end(*context.tokenizer);

@@ -88,6 +88,7 @@ class Exchange {
   const std::string& error_code() const { return error_code_; }
   bool stalled() const { return connection_.stalled(); }
   std::size_t prompt_tokens = 0, output_tokens = 0;
+  bool cut_thinking = false;      // the tokens ran out before the answer began
   std::string_view outcome = "";  // finish reason or why there is none; one of our own words, which live as long as the program
 
  private:

@@ -183,7 +183,10 @@ void Conversation::assistant_block(json::Value& block, const std::string& path, 
   if (type == "text") {
     content.items.push_back(text_part(take_text(block, "text", path)));
   } else if (type == "thinking") {
-    reasoning += take_text(block, "thinking", path);
+    const std::string thought = take_text(block, "thinking", path);
+    const std::string_view signature = text_member(block, "signature");
+    const bool omitted = thought.empty() && signature.starts_with(kOwnThinking);
+    reasoning += omitted ? signature.substr(kOwnThinking.size()) : std::string_view(thought);
   } else if (type == "tool_use") {
     tool_use(block, path, calls);
   } else if (type != "redacted_thinking") {

@@ -8,7 +8,8 @@ Prepared messages(std::string_view text, const BodyContext& context) {
   if (!body) return error_response(body.error());
   auto chat = translate_messages(std::move(*body), false);
   if (!chat) return error_response(chat.error());
-  return translated_answer(std::move(*chat), messages_names(), messages_shape, context);
+  ShapeMaker shape = messages_shape(chat->omit_thinking);
+  return translated_answer(std::move(*chat), messages_names(), std::move(shape), context);
 }
 
 }  // namespace k3::server

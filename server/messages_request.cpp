@@ -29,6 +29,9 @@ void read_thinking(Fields& fields, TranslatedBody& out) {
   const std::string type = nested.string("type", {});
   if (type != "enabled" && type != "adaptive" && type != "disabled")
     nested.refuse("type", "thinking.type must be enabled, adaptive or disabled");
+  const std::string display = nested.string("display", "summarized");
+  if (display != "summarized" && display != "omitted") nested.refuse("display", "thinking.display must be summarized or omitted");
+  out.omit_thinking = display == "omitted";
   const auto budget = nested.integer("budget_tokens", 1, std::numeric_limits<std::int64_t>::max());
   fields.adopt(nested);
   json::Value wanted = object_value();

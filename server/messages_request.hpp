@@ -9,6 +9,7 @@ namespace k3::server {
 Translation translate_messages(json::Value body, bool counting);
 std::span<const FieldName> messages_names();
 
-std::unique_ptr<AnswerShape> messages_shape(AnswerHead head);
+// `omit_thinking`: its blocks stay empty, and their signatures carry it, so that it comes back with the conversation.
+ShapeMaker messages_shape(bool omit_thinking);
 
 }  // namespace k3::server

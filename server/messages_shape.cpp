@@ -10,7 +10,12 @@ namespace {
 using json::Writer;
 
 // Thinking comes with a signature that clients send back unread. Nothing is proved by it here: thinking is read as it comes back.
+// Where its text is omitted, the signature is what brings it back.
 constexpr std::string_view kSignature = "azMtdGhpbmtpbmc=";
+
+std::string signature_of(const Block& block, bool omitted) {
+  return omitted ? std::string(kOwnThinking) + block.text : std::string(kSignature);
+}
 
 std::string_view stop_reason(const AnswerEnd& end) {
   if (end.reason == "tool_calls") return "tool_use";
@@ -61,11 +66,13 @@ void write_stop(Writer& writer, const AnswerEnd* end) {
 }
 
 // A block as a stream begins it, with nothing in it yet, or whole.
-void write_block(Writer& writer, const Block& block, bool whole) {
-  const std::string_view text = whole ? std::string_view(block.text) : std::string_view();
+void write_block(Writer& writer, const Block& block, bool whole, bool omit_thinking) {
+  const bool shown = whole && !(omit_thinking && block.kind == BlockKind::thinking);
+  const std::string_view text = shown ? std::string_view(block.text) : std::string_view();
   writer.begin_object();
   if (block.kind == BlockKind::thinking) {
-    writer.key("type").string("thinking").key("thinking").string(text).key("signature").string(whole ? kSignature : "");
+    writer.key("type").string("thinking").key("thinking").string(text).key("signature");
+    writer.string(whole ? signature_of(block, omit_thinking) : std::string());
   } else if (block.kind == BlockKind::text) {
     writer.key("type").string("text").key("text").string(text);
   } else {
@@ -77,7 +84,9 @@ void write_block(Writer& writer, const Block& block, bool whole) {
 
 class MessagesShape final : public AnswerShape, private BlockListener {
  public:
-  explicit MessagesShape(AnswerHead head) : head_(std::move(head)) { head_.id.insert(0, "msg_"); }
+  MessagesShape(AnswerHead head, bool omit_thinking) : head_(std::move(head)), omit_thinking_(omit_thinking) {
+    head_.id.insert(0, "msg_");
+  }
 
   // At once, because a ping may come only after it.
   Frames opening(PingStyle) override;
@@ -101,6 +110,7 @@ class MessagesShape final : public AnswerShape, private BlockListener {
   }
 
   AnswerHead head_;
+  const bool omit_thinking_;
   Frames frames_;
   AnswerBlocks blocks_{*this};
 };
@@ -130,7 +140,7 @@ void MessagesShape::begun(std::size_t index, const Block& block) {
   frames_.push_back(event("content_block_start", [&](Writer& writer) {
     write_count(writer, "index", index);
     writer.key("content_block");
-    write_block(writer, block, false);
+    write_block(writer, block, false, omit_thinking_);
   }));
 }
 
@@ -142,13 +152,16 @@ void MessagesShape::delta(std::size_t index, std::string_view type, std::string_
 }
 
 void MessagesShape::grown(std::size_t index, const Block& block, std::string_view more) {
-  if (block.kind == BlockKind::thinking) return delta(index, "thinking_delta", "thinking", more);
+  if (block.kind == BlockKind::thinking) {
+    if (!omit_thinking_) delta(index, "thinking_delta", "thinking", more);
+    return;
+  }
   if (block.kind == BlockKind::text) return delta(index, "text_delta", "text", more);
   delta(index, "input_json_delta", "partial_json", more);
 }
 
 void MessagesShape::ended(std::size_t index, const Block& block) {
-  if (block.kind == BlockKind::thinking) delta(index, "signature_delta", "signature", kSignature);
+  if (block.kind == BlockKind::thinking) delta(index, "signature_delta", "signature", signature_of(block, omit_thinking_));
   frames_.push_back(event("content_block_stop", [&](Writer& writer) { write_count(writer, "index", index); }));
 }
 
@@ -171,7 +184,7 @@ std::string MessagesShape::whole(const AnswerEnd& end, Spoken) {
   writer.begin_object();
   write_head(writer);
   writer.key("content").begin_array();
-  for (const auto& block : blocks_of(end.message)) write_block(writer, block, true);
+  for (const auto& block : blocks_of(end.message)) write_block(writer, block, true, omit_thinking_);
   writer.end_array();
   write_stop(writer, &end);
   write_usage(writer, end.usage);
@@ -182,6 +195,8 @@ std::string MessagesShape::whole(const AnswerEnd& end, Spoken) {
 
 }  // namespace
 
-std::unique_ptr<AnswerShape> messages_shape(AnswerHead head) { return std::make_unique<MessagesShape>(std::move(head)); }
+ShapeMaker messages_shape(bool omit_thinking) {
+  return [omit_thinking](AnswerHead head) { return std::make_unique<MessagesShape>(std::move(head), omit_thinking); };
+}
 
 }  // namespace k3::server

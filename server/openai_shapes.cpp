@@ -53,25 +53,27 @@ void write_stage(Writer& writer, std::string_view stage, std::size_t count, doub
 // {"index":0, "delta":{ or "text":"..." — the caller fills it in and calls end_choice.
 void begin_choice(Writer& writer) { writer.key("choices").begin_array().begin_object().key("index").integer(0); }
 
-void end_choice(Writer& writer, std::string_view reason) {
+// `usage`: null where the choice does not tell it.
+void end_choice(Writer& writer, std::string_view reason, const Usage* usage = nullptr) {
   writer.key("finish_reason");
   if (reason.empty()) {
     writer.null();
   } else {
     writer.string(reason);
   }
+  if (usage != nullptr) write_usage(writer, *usage);
   writer.end_object().end_array();
 }
 
 // A chunk whose delta, or text, is empty.
-void empty_choice(Writer& writer, const AnswerHead& head, std::string_view reason) {
+void empty_choice(Writer& writer, const AnswerHead& head, std::string_view reason, const Usage* usage = nullptr) {
   begin_choice(writer);
   if (head.chat) {
     writer.key("delta").begin_object().end_object();
   } else {
     writer.key("text").string("").key("logprobs").null();
   }
-  end_choice(writer, reason);
+  end_choice(writer, reason, usage);
 }
 
 void write_call_begin(Writer& writer, std::size_t index, std::string_view id, std::string_view name) {
@@ -234,7 +236,7 @@ std::string finish_chunk(const AnswerHead& head, std::string_view reason, const 
   std::string text;
   Writer writer(text);
   write_head(writer, head, true);
-  empty_choice(writer, head, reason);
+  empty_choice(writer, head, reason, head.choice_usage ? &usage : nullptr);
   write_timings(writer, usage);
   writer.end_object();
   return text;

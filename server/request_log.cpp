@@ -25,6 +25,10 @@ std::string printable(std::string_view text, std::size_t most) {
 
 std::string or_dash(std::string_view text) { return text.empty() ? "-" : std::string(text); }
 
+// To whoever reads the line because a user said that the answer was empty.
+constexpr std::string_view kCutThinking =
+    "cut off while thinking: raise max_tokens, set reasoning_budget or lower reasoning_effort";
+
 std::string time_now() {
   using namespace std::chrono;
   const auto now = floor<milliseconds>(system_clock::now());
@@ -45,9 +49,12 @@ class QuotedMessage : public spdlog::custom_flag_formatter {
 }  // namespace
 
 std::string text_line(const LogLine& line) {
-  return fmt::format("{} {} {} {} {} {} {:.3f}s prompt={} output={} {}", line.id, line.peer, or_dash(line.key),
-                     printable(line.method, kLongestMethod), printable(line.path, kLongestPath), line.status, line.seconds,
-                     line.prompt_tokens, line.output_tokens, or_dash(line.finish.empty() ? line.code : line.finish));
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {:.3f}s prompt={} output={} {}", line.id, line.peer, or_dash(line.key),
+                  printable(line.method, kLongestMethod), printable(line.path, kLongestPath), line.status, line.seconds,
+                  line.prompt_tokens, line.output_tokens, or_dash(line.finish.empty() ? line.code : line.finish));
+  if (line.cut_thinking) text += fmt::format(" ({})", kCutThinking);
+  return text;
 }
 
 std::string json_line(const LogLine& line, std::string_view time) {
@@ -60,6 +67,7 @@ std::string json_line(const LogLine& line, std::string_view time) {
   writer.key("prompt_tokens").integer(static_cast<std::int64_t>(line.prompt_tokens));
   writer.key("output_tokens").integer(static_cast<std::int64_t>(line.output_tokens));
   if (!line.finish.empty()) writer.key("finish").string(line.finish);
+  if (line.cut_thinking) writer.key("cut_thinking").boolean(true).key("advice").string(kCutThinking);
   if (!line.code.empty()) writer.key("code").string(line.code);
   writer.end_object();
   return text;

@@ -15,6 +15,7 @@ struct LogLine {
   unsigned status = 0;                           // 0: the client left before it had one
   double seconds = 0;
   std::size_t prompt_tokens = 0, output_tokens = 0;
+  bool cut_thinking = false;      // its tokens ran out while it still thought: there is no answer
   std::string_view finish, code;  // how an answer of the model ended; the code of an error response
 };
 

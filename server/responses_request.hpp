@@ -17,7 +17,4 @@ ResponseEcho response_echo(const json::Value& body);
 
 ShapeMaker responses_shape(ResponseEcho echo);
 
-// In `encrypted_content` of a reasoning item, before the thinking itself. Nothing is hidden there: the client asked this server.
-constexpr std::string_view kOwnThinking = "k3:";
-
 }  // namespace k3::server

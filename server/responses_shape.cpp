@@ -52,7 +52,14 @@ struct Standing {
   std::vector<Block> blocks{};
   const Usage* usage = nullptr;
   const ApiError* error = nullptr;
+  bool cut = false;  // the last block is not all that was to be thought or said
 };
+
+bool is_cut(const AnswerEnd& end, const std::vector<Block>& blocks) {
+  const BlockKind last = blocks.empty() ? BlockKind::call : blocks.back().kind;
+  return (end.cut == generation::CutIn::thinking && last == BlockKind::thinking) ||
+         (end.cut == generation::CutIn::response && last == BlockKind::text);
+}
 
 class ResponsesShape final : public AnswerShape, private BlockListener {
  public:
@@ -85,6 +92,7 @@ class ResponsesShape final : public AnswerShape, private BlockListener {
   std::shared_ptr<const ResponseEcho> echo_;
   Frames frames_;
   std::size_t sequence_ = 0;
+  bool cut_ = false;  // the block that ends the answer
   AnswerBlocks blocks_{*this};
 };
 
@@ -131,7 +139,8 @@ void ResponsesShape::write_response(Writer& writer, const Standing& standing) co
   }
   writer.key("model").string(head_.model).key("output").begin_array();
   for (std::size_t i = 0; i < standing.blocks.size(); ++i) {
-    if (standing.blocks[i].complete) write_item(writer, i, standing.blocks[i], "completed");
+    const bool cut = standing.cut && i + 1 == standing.blocks.size();
+    if (standing.blocks[i].complete) write_item(writer, i, standing.blocks[i], cut ? "incomplete" : "completed");
   }
   writer.end_array();
   for (const auto& [name, value] : echo_->fields.members) writer.key(name).value(value);
@@ -242,14 +251,17 @@ void ResponsesShape::grown(std::size_t index, const Block& block, std::string_vi
 void ResponsesShape::ended(std::size_t index, const Block& block) {
   if (block.complete) text_event("done", index, block, block.kind == BlockKind::call ? "arguments" : "text", block.text);
   if (block.kind != BlockKind::call) part_event("response.content_part.done", index, block, block.text);
-  item_event("response.output_item.done", index, block, block.complete ? "completed" : "incomplete");
+  item_event("response.output_item.done", index, block, block.complete && !cut_ ? "completed" : "incomplete");
 }
 
 Standing ResponsesShape::at_end(const AnswerEnd& end, std::vector<Block> blocks) {
-  return {.status = end.reason == "length" ? "incomplete" : "completed", .blocks = std::move(blocks), .usage = &end.usage};
+  const bool cut = is_cut(end, blocks);
+  return {
+      .status = end.reason == "length" ? "incomplete" : "completed", .blocks = std::move(blocks), .usage = &end.usage, .cut = cut};
 }
 
 Frames ResponsesShape::end(const AnswerEnd& end) {
+  cut_ = is_cut(end, blocks_.all());
   blocks_.close();
   const Standing standing = at_end(end, blocks_.all());
   response_event(fmt::format("response.{}", standing.status), standing);

@@ -41,6 +41,11 @@ enum class Keepalive : std::uint8_t { pad, interim, off };
 std::optional<Keepalive> keepalive(std::string_view name);
 enum class LogFormat : std::uint8_t { text, json };
 
+// What a chat may ask of the sampler. `moonshot`: the values of Moonshot's own endpoint of K3 and no others, so that answers can be
+// compared with its; its streams then also tell usage on the choice that ends them, as it does.
+enum class SamplingContract : std::uint8_t { open, moonshot };
+std::optional<SamplingContract> sampling_contract(std::string_view name);
+
 struct ServerOptions {
   std::string host = "127.0.0.1";  // a numeric address, or "localhost"
   std::uint16_t port = 8080;       // 0: a free one, see Server::port()
@@ -68,7 +73,8 @@ struct ServerOptions {
   // For what a request does not say itself. The seed is of no use here: each request draws one.
   generation::Sampling sampling{};
   text::ThinkingDefault thinking{};
-  bool log_requests = true;  // a line per request, without bodies
+  SamplingContract sampling_contract = SamplingContract::open;  // where it says otherwise, it outranks `sampling`
+  bool log_requests = true;                                     // a line per request, without bodies
   LogFormat log_format = LogFormat::text;
   std::filesystem::path log_file{};  // appended to; empty: text to spdlog's default logger, JSON to stderr
   Limits limits{};

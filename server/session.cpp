@@ -311,6 +311,7 @@ void count_and_log(const Exchange& exchange, App& app, Clock::time_point began) 
                  .seconds = std::chrono::duration<double>(Clock::now() - began).count(),
                  .prompt_tokens = exchange.prompt_tokens,
                  .output_tokens = exchange.output_tokens,
+                 .cut_thinking = exchange.cut_thinking,
                  .finish = exchange.outcome,
                  .code = exchange.error_code()});
 }

@@ -2,6 +2,7 @@
 #include "model/text/json.hpp"
 #include "server/endpoints.hpp"
 #include "server/run_board.hpp"
+#include "server/sampling_contract.hpp"
 
 namespace k3::server {
 namespace {
@@ -84,7 +85,8 @@ Response props(const Request&, App& app) {
   writer.begin_object().key("model").string(info.id).key("fingerprint").string(info.fingerprint);
   write_count(writer, "n_ctx", info.context_limit);
   write_count(writer, "n_vocab", info.vocabulary);
-  write_sampling(writer, options.sampling);
+  write_sampling(writer, chat_sampling(options));
+  writer.key("sampling_contract").string(options.sampling_contract == SamplingContract::moonshot ? "moonshot" : "open");
   writer.key("thinking").boolean(options.thinking.on);
   write_count(writer, "ping_interval_ms", static_cast<std::size_t>(options.ping_interval.count()));
   write_count(writer, "drain_ms", static_cast<std::size_t>(options.drain_deadline.count()));

@@ -17,6 +17,7 @@ struct TranslatedBody {
   json::Value body;                              // an object
   std::vector<std::string> messages{}, tools{};  // where each of the body's was in the request
   std::vector<std::string> ignored{}, warnings{};
+  bool omit_thinking = false;  // the client does not want to see what was thought
 };
 using Translation = boost::system::result<TranslatedBody, ApiError>;
 
@@ -42,6 +43,10 @@ json::Value text_part(std::string text);
 json::Value message_value(std::string_view role, json::Value content);
 // {"type":"json_schema","json_schema":{...}}
 json::Value schema_format(std::string name, json::Value schema);
+
+// Before thinking that is sent where a client keeps it without showing it, such as a signature. It is in clear; what others have
+// put there is not read.
+constexpr std::string_view kOwnThinking = "k3:";
 
 // Moves what a chat completion has under the same name, this server's own fields among them, from `body` into `out`. The names of
 // the others that are not in `read` become `out.ignored`.

@@ -17,4 +17,10 @@ std::optional<Keepalive> keepalive(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<SamplingContract> sampling_contract(std::string_view name) {
+  if (name == "open") return SamplingContract::open;
+  if (name == "moonshot") return SamplingContract::moonshot;
+  return std::nullopt;
+}
+
 }  // namespace k3::server

@@ -15,6 +15,7 @@
 #include "tools/message_json.hpp"
 #include "tools/screen.hpp"
 #include "tools/session.hpp"
+#include "tools/thinking_flags.hpp"
 
 namespace k3::cli {
 namespace {
@@ -23,6 +24,7 @@ struct Flags {
   EngineFlags engine;
   SamplingFlags sampling;
   ThinkFlag think;
+  BudgetFlag budget;
   std::string system, once;
   std::size_t max_tokens = 0;
 };
@@ -99,7 +101,12 @@ class Conversation {
     TurnWatcher watcher;
     watcher.event = [&](const Event& event) { screen.event(event); };
     watcher.delta = [&](const text::Delta& delta) { screen.delta(delta); };
+    auto form = form_of(*session_.tokenizer, request_, trie_);
+    if (form.has_error()) return report(form.error());
     Job job = make_job(*session_.tokenizer, std::move(prompt).value(), sampling(flags_.sampling), flags_.max_tokens);
+    job.form = std::move(form).value();
+    trie_ = job.form.trie;
+    job.form.thinking_budget = flags_.budget.tokens;
     auto turn = run_turn(*session_.model, std::move(job), answer, wakeup_, watcher);
     screen.end();
     if (turn.has_error()) return report(turn.error());
@@ -108,7 +115,7 @@ class Conversation {
       return exit_interrupted;
     }
     if (screen.broken()) return report("cannot write the output");
-    if (answer.finish_reason() == "length") std::fputs("(cut off: the limit of tokens is reached)\n", stderr);
+    say_if_cut(answer);
     remember(answer.message());
     return exit_ok;
   }
@@ -123,6 +130,7 @@ class Conversation {
   Session session_;
   const Wakeup& wakeup_;
   text::ChatRequest request_;
+  std::shared_ptr<const grammar::TokenTrie> trie_;  // made with the first answer
 };
 
 int converse(Conversation& conversation, const Wakeup& wakeup, bool terminal) {
@@ -131,7 +139,10 @@ int converse(Conversation& conversation, const Wakeup& wakeup, bool terminal) {
   std::size_t number = 0;  // of the line
   int worst = exit_ok;
   bool asked_to_leave = false;  // one Ctrl-C at the prompt: the next one leaves
-  if (terminal) std::fputs("Ctrl-C stops an answer, Ctrl-D ends the program, /reset forgets what was said.\n", stderr);
+  if (terminal) {
+    std::fputs("Ctrl-C stops an answer, Ctrl-\\ ends its thinking, Ctrl-D ends the program, /reset forgets what was said.\n",
+               stderr);
+  }
   for (;;) {
     if (terminal) {
       std::fputs("\033[1m> \033[0m", stderr);
@@ -188,15 +199,18 @@ void add_chat(CLI::App& app, Chosen& chosen) {
   command->add_option("--max-tokens", flags->max_tokens, "the most tokens of one answer, thinking included; default: no limit")
       ->check(whole_number(1, 1U << 20));
   add_think_flag(*command, flags->think);
+  add_budget_flag(*command, flags->budget);
   add_sampling_flags(*command, flags->sampling);
   command->footer(
       "Thinking goes to stderr, answers to stdout. Standard input that is no terminal is read as one message a line.\n"
+      "Ctrl-C (SIGINT) stops an answer; Ctrl-\\ (SIGQUIT) ends its thinking, and the answer follows, with --once too.\n"
       "Examples:\n"
       "  k3 chat bundled --temperature 0\n"
       "  k3 chat bundled --once 'What is the capital of France?' --temperature 0\n"
       "  printf 'My dog is called Rex.\\nWhat is my dog called?\\n' | k3 chat bundled --temperature 0");
   command->callback([flags, once, &chosen] {
     if (once->count() != 0 && flags->once.empty()) throw usage_error("--once: there is nothing to answer");
+    check_budget(flags->think, flags->budget);
     chosen = [flags] { return chat(*flags); };
   });
 }

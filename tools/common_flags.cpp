@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "kernels/kernels.hpp"
+#include "server/sampling_fields.hpp"
 #include "tools/cache_flag.hpp"
 
 namespace k3::cli {
@@ -60,18 +61,6 @@ CLI::Validator check_finite(double low, double high, const char* name) {
             return fmt::format("'{}' is not a number from {} to {}", value, low, high);
           },
           name};
-}
-
-CLI::Validator as_think() {
-  return {[](std::string& value) -> std::string {
-            if (value == "1") value = "on";
-            if (value == "0") value = "off";
-            for (const char* known : {"on", "off", "low", "high", "max"}) {
-              if (value == known) return {};
-            }
-            return "'" + value + "' is not one of on, off, low, high, max";
-          },
-          "{on,off,low,high,max}"};
 }
 
 CLI::Validator check_dirs() {
@@ -276,7 +265,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
 
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
   command.add_option("--temperature", flags.temperature, "0: always the likeliest token")
-      ->check(check_finite(0, 100, "[0,100]"))
+      ->check(check_finite(0, server::kHottest, "[0,2]"))
       ->envname("COLI_TEMP")
       ->default_str("1")
       ->group(sampling_group);
@@ -296,10 +285,6 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
       ->check(whole_number(0, UINT64_MAX))
       ->default_str("0")
       ->group(sampling_group);
-}
-
-void add_think_flag(CLI::App& command, ThinkFlag& flag) {
-  command.add_option("--think", flag.value, "on, off, or how much: low, high, max")->transform(as_think())->envname("K3_THINK");
 }
 
 Result<std::filesystem::path> find_model(const std::string& model) {

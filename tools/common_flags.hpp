@@ -40,11 +40,6 @@ struct SamplingFlags {
   std::optional<std::uint64_t> seed;
 };
 
-// "on", "off", "low", "high", "max", or empty: as the request or the model's default says.
-struct ThinkFlag {
-  std::string value;
-};
-
 // Decimal digits only, of that range: CLI11's own conversion reads 010 as eight, and clamps what does not fit.
 CLI::Validator whole_number(std::uint64_t low, std::uint64_t high);
 
@@ -59,7 +54,6 @@ std::vector<std::filesystem::path> directories(const std::string& dirs);
 // How the model is loaded and run; includes MODEL, and refuses by name the flags whose feature is not in this build.
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
-void add_think_flag(CLI::App& command, ThinkFlag& flag);
 
 // MODEL as the user gave it: a directory, or `bundled` for the small model of the repository.
 Result<std::filesystem::path> find_model(const std::string& model);

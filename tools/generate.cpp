@@ -12,6 +12,7 @@
 #include "tools/request_file.hpp"
 #include "tools/screen.hpp"
 #include "tools/session.hpp"
+#include "tools/thinking_flags.hpp"
 
 namespace k3::cli {
 namespace {
@@ -23,6 +24,7 @@ struct Flags {
   EngineFlags engine;
   SamplingFlags sampling;
   ThinkFlag think;
+  BudgetFlag budget;
   std::string prompt, prompt_file, ids, messages;
   std::size_t max_tokens = 0;
   bool json = false;
@@ -48,6 +50,7 @@ Result<Prepared> prepare_chat(const Flags& flags, const text::Tokenizer& tokeniz
   if (form.has_error()) return form.error();
   Prepared out;
   out.form = std::move(form).value();
+  out.form.thinking_budget = flags.budget.tokens ? flags.budget.tokens : request->thinking_budget;
   out.ids = std::move(ids).value();
   out.answer.thinking = request->chat.thinking;
   out.answer.stops = std::move(request->stops);
@@ -142,6 +145,8 @@ int generate(const Flags& flags) {
   auto turn = run_turn(*session->model, std::move(job), answer, wakeup, watcher);
   if (!flags.json) screen.end();
   if (turn.has_error()) return report(turn.error());
+  // A text has no end of its own, so nothing is cut off where its limit ends it.
+  if (!prepared->answer.plain) say_if_cut(answer);
   if (flags.json) {
     auto written = write_out(as_json(*prepared, *turn, answer));
     return written.has_error() ? report(written.error()) : exit_ok;
@@ -165,6 +170,7 @@ void add_generate(CLI::App& app, Chosen& chosen) {
       ->check(whole_number(1, 1U << 20));
   add_sampling_flags(*command, flags->sampling);
   add_think_flag(*command, flags->think);
+  add_budget_flag(*command, flags->budget);
   add_switch(*command, "--json", flags->json, "print one object with prompt_ids, ids, text, finish_reason and timings");
   command->footer(
       "A chat request may say what it would say to the server (temperature, max_tokens, stop, tools, ...); flags win over it.\n"
@@ -173,6 +179,8 @@ void add_generate(CLI::App& app, Chosen& chosen) {
       "  echo '[{\"role\":\"user\",\"content\":\"What is 12+30?\"}]' | k3 generate bundled --messages - --temperature 0");
   command->callback([flags, &chosen] {
     check_ids(flags->ids);
+    if (flags->budget.tokens && flags->messages.empty()) throw usage_error("--reasoning-budget has no effect without --messages");
+    check_budget(flags->think, flags->budget);
     if (!flags->think.value.empty() && flags->messages.empty()) {
       if (std::getenv("K3_THINK") == nullptr) throw usage_error("--think has no effect without --messages");
       std::fputs("k3: warning: K3_THINK is set and has no effect on `k3 generate` without --messages\n", stderr);

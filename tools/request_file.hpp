@@ -15,6 +15,7 @@ struct RequestFile {
   text::ChatRequest chat;
   generation::Sampling sampling;
   std::optional<std::size_t> max_tokens;
+  std::optional<std::size_t> thinking_budget{};  // tokens; nullopt: no bound
   std::vector<std::string> stops;
   std::vector<std::string> warnings;  // what it says and does not get
 };

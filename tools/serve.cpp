@@ -8,6 +8,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "server/request_log.hpp"
@@ -15,6 +16,7 @@
 #include "tools/command.hpp"
 #include "tools/common_flags.hpp"
 #include "tools/session.hpp"
+#include "tools/thinking_flags.hpp"
 
 namespace k3::cli {
 namespace {
@@ -33,7 +35,7 @@ struct Flags {
   server::Limits limits;
   std::size_t queue = 16, parallel = 2;
   double ping_s = 10, hold_s = 20, drain_s = 30;
-  std::string ping_style = "comment", keepalive = "pad";
+  std::string ping_style = "comment", keepalive = "pad", sampling_contract = "open";
 };
 
 // Finite: a NaN is in every range, as it compares false with both ends.
@@ -99,6 +101,7 @@ server::ServerOptions server_options(const Flags& flags) {
   options.drain_deadline = milliseconds(flags.drain_s);
   options.sampling = sampling(flags.sampling);
   options.thinking = thinking(flags.think);
+  options.sampling_contract = server::sampling_contract(flags.sampling_contract).value_or(options.sampling_contract);
   options.limits = flags.limits;
   return options;
 }
@@ -206,6 +209,29 @@ void add_door_flags(CLI::App& command, Flags& flags, const char* group) {
       ->capture_default_str();
 }
 
+void add_contract_flag(CLI::App& command, Flags& flags) {
+  command
+      .add_option(
+          "--sampling-contract", flags.sampling_contract,
+          "open: requests choose freely; moonshot: as Moonshot's own endpoint, chats get temperature 1 (without thinking 0.6 and "
+          "0 may be asked for), top_p 0.95 and no penalties, and any other value is answered 400")
+      ->check(CLI::IsMember({"open", "moonshot"}))
+      ->envname("K3_SAMPLING_CONTRACT")
+      ->capture_default_str()
+      ->group("Sampling");
+}
+
+// What the contract fixes, a flag cannot choose. A variable that stays set for a whole shell is only warned of.
+void check_contract(const CLI::App& command, const Flags& flags) {
+  if (flags.sampling_contract != "moonshot") return;
+  if (flags.sampling.top_p) throw usage_error("--top-p has no effect with --sampling-contract moonshot");
+  if (!flags.sampling.temperature) return;
+  const CLI::Option* temperature = command.get_option("--temperature");
+  if (std::getenv(temperature->get_envname().c_str()) == nullptr)
+    throw usage_error("--temperature has no effect with --sampling-contract moonshot");
+  std::fprintf(stderr, "k3: warning: %s has no effect with --sampling-contract moonshot\n", temperature->get_envname().c_str());
+}
+
 }  // namespace
 
 void add_serve(CLI::App& app, Chosen& chosen) {
@@ -239,6 +265,7 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       ->capture_default_str()
       ->group(group);
   add_think_flag(*command, flags->think);
+  add_contract_flag(*command, *flags);
   add_sampling_flags(*command, flags->sampling);
   // One seed for all would answer the same to whoever asks again.
   command->remove_option(command->get_option("--seed"));
@@ -253,7 +280,10 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       "  curl -N http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
       "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"What is the capital of "
       "France?\"}],\"stream\":true,\"temperature\":0}'");
-  command->callback([flags, &chosen] { chosen = [flags] { return serve(*flags); }; });
+  command->callback([command, flags, &chosen] {
+    check_contract(*command, *flags);
+    chosen = [flags] { return serve(*flags); };
+  });
 }
 
 }  // namespace k3::cli

@@ -80,13 +80,14 @@ Result<std::vector<text::TokenId>> prompt_of(const text::Tokenizer& tokenizer, c
   return tokenizer.encode(*segments);
 }
 
-Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request) {
+Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request,
+                                       std::shared_ptr<const grammar::TokenTrie> trie) {
   generation::AnswerForm form;
   if (request.thinking) form.thinking = generation::thinking_end(tokenizer);
   auto grammar = generation::answer_grammar(request, tokenizer.control());
   if (!grammar) return fail(ErrorCode::invalid_argument, grammar.error().param + ": " + grammar.error().message);
   form.grammar = std::move(*grammar);
-  if (form.grammar) form.trie = grammar::TokenTrie::of(tokenizer);
+  form.trie = trie ? std::move(trie) : grammar::TokenTrie::of(tokenizer);
   return form;
 }
 
@@ -98,6 +99,19 @@ Job make_job(const text::Tokenizer& tokenizer, std::vector<text::TokenId> prompt
   job.max_tokens = max_tokens;
   job.stop_ids = {tokenizer.control().end_of_message, tokenizer.control().end_of_sequence};
   return job;
+}
+
+void say_if_cut(const generation::Answer& answer) {
+  if (answer.finish_reason() != "length") return;
+  if (answer.cut_in() == generation::CutIn::thinking) {
+    std::fputs(
+        "(cut off while thinking, before the answer began: give it more --max-tokens, bound the thinking with --reasoning-budget, "
+        "or "
+        "let it think less with --think low)\n",
+        stderr);
+  } else {
+    std::fputs("(cut off: the limit of tokens is reached)\n", stderr);
+  }
 }
 
 std::size_t calls_in(const text::ChatRequest& request) {

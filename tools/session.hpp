@@ -9,6 +9,7 @@
 #include "model/text/chat_format.hpp"
 #include "model/text/tokenizer.hpp"
 #include "tools/common_flags.hpp"
+#include "tools/thinking_flags.hpp"
 #include "tools/turn.hpp"
 
 namespace k3::cli {
@@ -31,10 +32,14 @@ void show_load_progress(ModelOptions& options);
 void apply_think(const ThinkFlag& flag, text::ChatRequest& request);
 
 Result<std::vector<text::TokenId>> prompt_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request);
-// What the request demands of the answer's form. Errors: a schema that cannot be kept to.
-Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request);
+// What the request demands of the answer's form. `trie`: the tokenizer's, where there is one already. Errors: a schema that cannot
+// be kept to.
+Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const text::ChatRequest& request,
+                                       std::shared_ptr<const grammar::TokenTrie> trie = {});
 Job make_job(const text::Tokenizer& tokenizer, std::vector<text::TokenId> prompt, const generation::Sampling& sampling,
              std::size_t max_tokens);
+// On stderr, where an answer of a chat was cut off: that it was, and what helps.
+void say_if_cut(const generation::Answer& answer);
 // How many tool calls the conversation already holds: ids of new ones count on from there.
 std::size_t calls_in(const text::ChatRequest& request);
 

@@ -13,12 +13,13 @@ namespace {
 
 // A signal handler can reach nothing but globals. Lock-free atomics are what it may touch.
 std::atomic<bool> interrupted{false};
+std::atomic<bool> thought_enough{false};
 std::atomic<const Wakeup*> interrupt_wakes{nullptr};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<const Wakeup*>::is_always_lock_free);
 
-extern "C" void on_interrupt(int) {
+extern "C" void on_interrupt(int signal) {
   const int saved = errno;
-  interrupted.store(true);
+  (signal == SIGQUIT ? thought_enough : interrupted).store(true);
   if (const Wakeup* wakeup = interrupt_wakes.load()) wakeup->notify();
   errno = saved;
 }
@@ -64,15 +65,21 @@ CatchInterrupt::CatchInterrupt(const Wakeup& wakeup) {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   ::sigaction(SIGINT, &action, &before_);
+  ::sigaction(SIGQUIT, &action, &before_quit_);
 }
 
 CatchInterrupt::~CatchInterrupt() {
   ::sigaction(SIGINT, &before_, nullptr);
+  ::sigaction(SIGQUIT, &before_quit_, nullptr);
   interrupt_wakes.store(nullptr);
 }
 
 bool CatchInterrupt::seen() { return interrupted.load(); }
-void CatchInterrupt::forget() { interrupted.store(false); }
+bool CatchInterrupt::seen_thought() { return thought_enough.load(); }
+void CatchInterrupt::forget() {
+  interrupted.store(false);
+  thought_enough.store(false);
+}
 
 Result<Turn> run_turn(Model& model, Job job, generation::Answer& answer, const Wakeup& wakeup, const TurnWatcher& watcher) {
   auto ticket = std::make_shared<Ticket>(ticket_events);
@@ -121,6 +128,7 @@ Result<Turn> run_turn(Model& model, Job job, generation::Answer& answer, const W
       turn.cancelled = true;
       ticket->cancel();
     }
+    if (CatchInterrupt::seen_thought()) ticket->end_thinking();
     wakeup.wait();
   }
   // After a cancellation that we asked for, Failed{cancelled} is the expected end.

@@ -31,7 +31,7 @@ class Wakeup {
   int fd_ = -1;
 };
 
-// While this lives, Ctrl-C sets a flag (and wakes) instead of ending the program.
+// While this lives, Ctrl-C and Ctrl-\ (SIGINT, SIGQUIT) set flags (and wake) instead of ending the program.
 class CatchInterrupt {
  public:
   explicit CatchInterrupt(const Wakeup& wakeup);
@@ -39,11 +39,13 @@ class CatchInterrupt {
   CatchInterrupt(const CatchInterrupt&) = delete;
   CatchInterrupt& operator=(const CatchInterrupt&) = delete;
 
-  static bool seen();
-  static void forget();
+  static bool seen();          // Ctrl-C: enough of this answer
+  static bool seen_thought();  // Ctrl-\: enough of this thinking
+  static void forget();        // both
 
  private:
   struct sigaction before_ {};
+  struct sigaction before_quit_ {};
 };
 
 struct Turn {
@@ -59,7 +61,7 @@ struct TurnWatcher {
 };
 
 // Submits the job and feeds its ids to `answer` until it is finished. A job cancelled by Ctrl-C is a Turn too; any other failure an
-// error. `wakeup` outlives the model.
+// error. Ctrl-\ makes the model end its thinking and answer. `wakeup` outlives the model.
 Result<Turn> run_turn(Model& model, Job job, generation::Answer& answer, const Wakeup& wakeup, const TurnWatcher& watcher);
 
 }  // namespace k3::cli

@@ -20,6 +20,8 @@ struct Answer::State {
   void flush_held(std::vector<Delta>& out);
   void emit(std::string text, std::vector<Delta>& out);
   void note_content();
+  void note_thought();
+  CutIn open_channel() const;
 
   const text::Tokenizer& tokenizer;
   const bool plain, logprobs;
@@ -31,6 +33,8 @@ struct Answer::State {
   std::size_t calls_begun = 0;
   std::size_t calls_ended = 0;  // before a stop string, if one matched
   std::size_t output_tokens = 0, reasoning_tokens = 0;
+  std::size_t undecided_thought = 0;  // ids in the think channel that may yet turn out to be the marker that ends it
+  CutIn cut = CutIn::nowhere;
   bool finished = false;
   std::string_view finish_reason;
   text::ParsedMessage message;
@@ -71,6 +75,20 @@ void Answer::State::note_content() {
   tokens.forget_before(parser.first_undecided());
 }
 
+// For an id that came while the think channel was open. Whether it was a thought is known when its marker, if it is part of one, is
+// whole.
+void Answer::State::note_thought() {
+  ++undecided_thought;
+  if (parser.in_header() || parser.first_undecided() < output_tokens) return;
+  if (parser.in_reasoning()) reasoning_tokens += undecided_thought;
+  undecided_thought = 0;
+}
+
+CutIn Answer::State::open_channel() const {
+  if (parser.in_reasoning()) return CutIn::thinking;
+  return parser.in_response() ? CutIn::response : CutIn::nowhere;
+}
+
 std::vector<Delta> Answer::push(text::TokenId id, std::shared_ptr<const TokenLogprobs> logprobs) {
   State& s = *state_;
   std::vector<Delta> out;
@@ -83,8 +101,9 @@ std::vector<Delta> Answer::push(text::TokenId id, std::shared_ptr<const TokenLog
     s.take_content(s.utf8.push(s.tokenizer.bytes(id)), out);
     return out;
   }
-  if (s.parser.in_reasoning()) ++s.reasoning_tokens;
+  const bool thinking = s.parser.in_reasoning();
   auto deltas = s.parser.push(id);
+  if (thinking) s.note_thought();
   if (s.logprobs) s.note_content();
   s.take(std::move(deltas), out);
   return out;
@@ -101,6 +120,8 @@ std::vector<Delta> Answer::finish(FinishReason reason) {
       const std::string tail = s.utf8.finish();
       if (reason == FinishReason::stop) s.take_content(tail, out);
     } else {
+      if (reason == FinishReason::length) s.cut = s.open_channel();
+      if (s.parser.in_reasoning() && !s.parser.in_header()) s.reasoning_tokens += s.undecided_thought;
       auto deltas = s.parser.finish();
       if (s.logprobs) s.note_content();
       s.take(std::move(deltas), out);
@@ -116,8 +137,8 @@ std::vector<Delta> Answer::finish(FinishReason reason) {
   }
   s.message.content = s.content;
   // In the middle of a call: whoever saw it begin must not take it, nor those before it, for all that was meant.
-  const bool cut_call = reason == FinishReason::length && !s.matcher.matched() && s.calls_begun > s.calls_ended;
-  if (!s.message.tool_calls.empty() && !cut_call) {
+  if (reason == FinishReason::length && !s.matcher.matched() && s.calls_begun > s.calls_ended) s.cut = CutIn::call;
+  if (!s.message.tool_calls.empty() && s.cut != CutIn::call) {
     s.finish_reason = "tool_calls";
   } else {
     s.finish_reason = s.matcher.matched() || reason == FinishReason::stop ? "stop" : "length";
@@ -130,6 +151,8 @@ bool Answer::stopped() const { return state_->matcher.matched(); }
 std::string_view Answer::stop_string() const { return state_->matcher.match(); }
 std::string_view Answer::finish_reason() const { return state_->finish_reason; }
 const text::ParsedMessage& Answer::message() const { return state_->message; }
+CutIn Answer::cut_in() const { return state_->cut; }
+bool Answer::thinking() const { return !state_->plain && state_->parser.in_reasoning(); }
 std::size_t Answer::output_tokens() const { return state_->output_tokens; }
 std::size_t Answer::reasoning_tokens() const { return state_->reasoning_tokens; }
 

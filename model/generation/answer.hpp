@@ -12,6 +12,9 @@
 
 namespace k3::generation {
 
+// What was still open when an answer ran out of tokens. In `thinking` there is no answer yet.
+enum class CutIn : std::uint8_t { nowhere, thinking, response, call };
+
 struct AnswerOptions {
   bool plain = false;    // text completion: no channels, control tokens are dropped, everything is content
   bool thinking = true;  // the prompt opened the think channel
@@ -37,9 +40,11 @@ class Answer {
   bool stopped() const;                    // a stop string has completed: the text before it is out, the job should be cancelled
   std::string_view stop_string() const;    // that one; empty: none has. Lives as long as the answer
   std::string_view finish_reason() const;  // "stop", "length" or "tool_calls"; valid after finish()
+  CutIn cut_in() const;                    // `nowhere` unless the reason is "length"; valid after finish()
   const text::ParsedMessage& message() const;  // with stop strings applied; valid after finish()
   std::size_t output_tokens() const;
-  std::size_t reasoning_tokens() const;  // ids that arrived while the think channel was open
+  std::size_t reasoning_tokens() const;  // of them, those that were thought: without the markers that end the thinking
+  bool thinking() const;                 // the think channel is open
 
  private:
   struct State;

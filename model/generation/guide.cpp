@@ -2,19 +2,31 @@
 
 #include <algorithm>
 
+#include "model/text/utf8.hpp"
+
 namespace k3::generation {
 
 Guide::Guide(const AnswerForm& form) : form_(form), thinking_(form.thinking.has_value()) {
   if (form.grammar && form.trie) matcher_.emplace(form.grammar, form.trie);
 }
 
-void Guide::end_thinking() {
-  if (!thinking_ || !forced_.empty()) return;
-  forced_.assign(form_.thinking->ids.begin(), form_.thinking->ids.end());
+bool Guide::over() const { return enough_ || (form_.thinking_budget && thought_ >= *form_.thinking_budget); }
+
+void Guide::think(text::TokenId id) {
+  if (over()) ++late_;
+  ++thought_;
+  if (!form_.trie) return;
+  begun_ += form_.trie->spelling(id);
+  std::string whole;
+  begun_.erase(0, begun_.size() - text::utf8::append_replacing(whole, begun_));
 }
 
 std::optional<text::TokenId> Guide::forced() {
-  if (thinking_ && form_.thinking_budget && thought_ >= *form_.thinking_budget) end_thinking();
+  // A piece of a code point would be lost to whoever reads the thinking, and missing when it comes back with the conversation.
+  // After as many tokens as one can have bytes left, the model does not mean to end it.
+  constexpr std::size_t kRestOfCodePoint = 3;
+  if (thinking_ && forced_.empty() && over() && (begun_.empty() || late_ >= kRestOfCodePoint))
+    forced_.assign(form_.thinking->ids.begin(), form_.thinking->ids.end());
   if (forced_.empty()) return std::nullopt;
   return forced_.front();
 }
@@ -35,7 +47,7 @@ bool Guide::accept(text::TokenId id) {
   if (thinking_) {
     const auto& markers = form_.thinking->markers;
     thinking_ = std::find(markers.begin(), markers.end(), id) == markers.end();
-    if (thinking_) ++thought_;
+    if (thinking_) think(id);
   }
   return !matcher_ || matcher_->accept(id);
 }

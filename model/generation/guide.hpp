@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "model/generation/answer_form.hpp"
 #include "model/grammar/matcher.hpp"
@@ -14,8 +15,9 @@ class Guide {
  public:
   explicit Guide(const AnswerForm& form);
 
-  // Closes the thinking, if that is still going on: the next tokens are those that do it.
-  void end_thinking();
+  // Closes the thinking, if that is still going on: the next tokens are those that do it, once the code point that was begun is
+  // whole (which takes the form's trie to know).
+  void end_thinking() { enough_ = true; }
   // The token that comes next whatever the model says; nullopt: the model may choose.
   std::optional<text::TokenId> forced();
   // [vocabulary] one bit an id, of those that the model may choose from; empty: all. `left`: how many more tokens the answer may
@@ -25,10 +27,16 @@ class Guide {
   bool accept(text::TokenId id);
 
  private:
+  bool over() const;
+  void think(text::TokenId id);
+
   std::optional<grammar::Matcher> matcher_;
   const AnswerForm form_;
   bool thinking_;
+  bool enough_ = false;      // the thinking is to be closed
   std::size_t thought_ = 0;  // tokens
+  std::size_t late_ = 0;     // of them, those since it was to be closed
+  std::string begun_;        // bytes of what was thought that begin a code point and do not end it
   std::deque<text::TokenId> forced_;
 };
 

@@ -199,6 +199,8 @@ std::vector<Delta> ChannelParser::finish() {
 
 bool ChannelParser::ended() const { return state_->ended; }
 bool ChannelParser::in_reasoning() const { return state_->place == Place::think; }
+bool ChannelParser::in_response() const { return state_->place == Place::response; }
+bool ChannelParser::in_header() const { return state_->header.has_value(); }
 const ParsedMessage& ChannelParser::message() const { return state_->message; }
 std::span<const std::size_t> ChannelParser::content_ids() const { return state_->content_at; }
 

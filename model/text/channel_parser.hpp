@@ -65,6 +65,8 @@ class ChannelParser {
 
   bool ended() const;  // <|end_of_msg|>, [EOS] or the message closer has been seen
   bool in_reasoning() const;
+  bool in_response() const;
+  bool in_header() const;  // of a channel or a call, not yet whole
   const ParsedMessage& message() const;
   // The ids, counted from 0, whose text became the answer's (not thinking, not a call's) by the last push() or finish(); markers
   // are never among them. Ids before first_undecided() are not among those of any later one.

@@ -45,8 +45,9 @@ struct RequestError {
 };
 boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value body, const ThinkingDefault& thinking = {});
 
-// Stricter than the template, as hosted endpoints are: every tool message needs `tool_call_id`; a bare `name` is not enough.
-std::optional<RequestError> check_tool_call_ids(const ChatRequest& request);
+// Stricter than the template, as hosted endpoints are: every tool message needs `tool_call_id`, a bare `name` is not enough; and a
+// user's message needs a content, which may be empty but not null.
+std::optional<RequestError> check_hosted_rules(const ChatRequest& request);
 
 // The prompt, in the order of the reference template; ends with the generation prompt that opens `think` or `response`.
 Result<std::vector<Segment>> render(const ChatRequest& request);

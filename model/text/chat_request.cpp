@@ -186,11 +186,16 @@ boost::system::result<ChatRequest, RequestError> read_chat_request(json::Value b
   return request;
 }
 
-RequestFailure check_tool_call_ids(const ChatRequest& request) {
+RequestFailure check_hosted_rules(const ChatRequest& request) {
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
     const json::Value& message = request.messages[i];
-    if (text_member(message, "role") == "tool" && text_member(message, "tool_call_id").empty()) {
+    const std::string_view role = text_member(message, "role");
+    if (role == "tool" && text_member(message, "tool_call_id").empty()) {
       return RequestError{"a tool message must say which call it answers", indexed("messages", i) + ".tool_call_id"};
+    }
+    if (role == "user" && !present(message, "content")) {
+      return RequestError{"a user's message must have a content: a string or an array of parts",
+                          indexed("messages", i) + ".content"};
     }
   }
   return {};

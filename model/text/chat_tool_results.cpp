@@ -79,17 +79,20 @@ boost::system::result<std::vector<Turn>, RequestError> arrange_turns(const std::
         calls.reset(messages[i]);
         count = 0;
       }
-      turns.push_back({&messages[i++], {}, 0});
+      turns.push_back({&messages[i++]});
       continue;
     }
     std::vector<Candidate> run;
-    for (; i < messages.size() && is_tool(messages[i]); ++i) run.push_back({{&messages[i], {}, 0}, i, 0});
+    for (; i < messages.size() && is_tool(messages[i]); ++i) run.push_back({{&messages[i]}, i, 0});
     match(run, calls);
     for (Candidate& result : run) {
       Turn& turn = result.turn;
       turn.number = ++count;
       if (turn.tool.empty()) turn.tool = own_name(*turn.message);
-      if (turn.tool.empty()) turn.tool = calls.name(count - 1);
+      if (turn.tool.empty()) {
+        turn.tool = calls.name(count - 1);
+        turn.by_place = true;
+      }
       if (turn.tool.empty()) {
         return RequestError{"no earlier tool call matches this tool message, and it names no tool",
                             "messages[" + std::to_string(result.original) + "].tool_call_id"};
@@ -98,6 +101,11 @@ boost::system::result<std::vector<Turn>, RequestError> arrange_turns(const std::
     }
   }
   return turns;
+}
+
+std::size_t results_by_place(const std::vector<json::Value>& messages) {
+  const auto turns = arrange_turns(messages);
+  return turns ? static_cast<std::size_t>(std::ranges::count_if(*turns, &Turn::by_place)) : 0;
 }
 
 }  // namespace k3::text

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """chat_terminal.py K3: `k3 chat` at a terminal. An answer; an answer stopped by Ctrl-C in its middle, after which the program goes on as if that
-turn had not been; Ctrl-C at the prompt; /reset; Ctrl-D. Only a hang meets the clock."""
+turn had not been; Ctrl-\\ that ends its thinking; Ctrl-C at the prompt; /reset; Ctrl-D. Only a hang meets the clock."""
 import os
 import pty
 import re
 import select
 import signal
+import subprocess
 import sys
+import tempfile
 import termios
 
 K3 = sys.argv[1]
@@ -18,12 +20,12 @@ PROMPT = "> \x1b[0m"  # as it ends on the screen
 class Terminal:
     """The program at one end of a pseudo-terminal, whose other end this is. Both its outputs go there, as they would for a person."""
 
-    def __init__(self):
+    def __init__(self, model="bundled"):
         self.screen = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             # The slowest kernels on one thread: an answer lasts long enough to be interrupted.
-            os.execv(K3, [K3, "chat", "bundled", "--temperature", "0", "--isa", "scalar", "--threads", "1", "--expert-gb", "0"])
+            os.execv(K3, [K3, "chat", model, "--temperature", "0", "--isa", "scalar", "--threads", "1", "--expert-gb", "0"])
         settings = termios.tcgetattr(self.fd)
         settings[3] &= ~termios.ECHO  # what is typed would be found on the screen as if it had been answered
         termios.tcsetattr(self.fd, termios.TCSANOW, settings)
@@ -115,6 +117,39 @@ def interrupts_at_the_prompt(chat):
     check(chat.end() == 130, "two Ctrl-C in a row at the prompt end the program, with a shell's code for it")
 
 
+def endless_thinker(folder):
+    """A model of random weights: it never closes its thinking by itself."""
+    model = os.path.join(folder, "model")
+    subprocess.run([K3, "synth", model, "--layers", "4", "--experts", "8", "--tiny", "--seed", "3"], check=True, stdout=subprocess.DEVNULL)
+    return model
+
+
+def ended_thinking(model):
+    chat = Terminal(model)
+    check("Ctrl-\\ ends its thinking" in chat.until(PROMPT), "the help line names the key")
+    chat.type("hi\n")
+    chat.until(lambda screen: re.search("\x1b\\[2m(?!reading)", screen))  # dimmed: it thinks
+    chat.type("\x1c")
+    chat.until("\x1b[0m\r\n\r\n")  # bright again: it answers
+    check(True, "Ctrl-\\ ends the thinking, and the answer begins")
+    chat.type("\x03")
+    check("stopped" in chat.until(PROMPT), "Ctrl-C stops the answer that follows")
+    chat.type("\x1c")
+    chat.type("\x04")
+    check(chat.end() == 0, "Ctrl-\\ at the prompt does nothing")
+
+
+def ended_thinking_once(model):
+    chat = subprocess.Popen([K3, "chat", model, "--temperature", "0", "--once", "hi"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, bufsize=0)
+    check(chat.stderr.read(1) != b"", "a model that thinks for ever thinks")
+    chat.send_signal(signal.SIGQUIT)
+    check(chat.stdout.read(1) != b"", "SIGQUIT ends the thinking of --once, and the answer follows")
+    chat.send_signal(signal.SIGINT)
+    chat.stderr.read()
+    check(chat.wait() == 130, "and SIGINT ends that")
+
+
 def has_terminals():
     try:
         for end in os.openpty():
@@ -124,6 +159,11 @@ def has_terminals():
         return False
 
 
+with tempfile.TemporaryDirectory() as folder:
+    thinker = endless_thinker(folder)
+    ended_thinking_once(thinker)
+    if has_terminals():
+        ended_thinking(thinker)
 if has_terminals():
     interrupts_at_the_prompt(stopped_answer(whole_answer()))
 else:

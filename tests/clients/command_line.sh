@@ -36,6 +36,14 @@ expect 2 "K3_CHUNK" env K3_CHUNK=many "$k3" generate bundled --prompt x
 expect 2 "--temperature" "$k3" generate bundled --prompt x --temperature nan
 expect 2 "COLI_TEMP" env COLI_TEMP=-1 "$k3" generate bundled --prompt x
 expect 2 "--frobnicate" "$k3" serve bundled --frobnicate
+expect 2 "--temperature: '2.5' is not a number from 0 to 2" "$k3" generate bundled --prompt x --temperature 2.5
+expect 2 "--sampling-contract" "$k3" serve bundled --sampling-contract closed
+expect 2 "--temperature has no effect with --sampling-contract moonshot" "$k3" serve bundled --sampling-contract moonshot --temperature 1
+expect 2 "--top-p has no effect with --sampling-contract moonshot" env K3_SAMPLING_CONTRACT=moonshot "$k3" serve bundled --top-p 1
+expect 1 "warning: COLI_TEMP has no effect with --sampling-contract moonshot" \
+  env COLI_TEMP=1 "$k3" serve /nowhere/at/all --sampling-contract moonshot
+expect 1 "no request can have this Host, expected a name or an address without scheme, port or path" \
+  "$k3" serve bundled --port 0 --allowed-host a/b
 expect 2 "--ids: '1x'" "$k3" generate bundled --ids 1,1x
 expect 2 "--prompt-file" "$k3" generate bundled
 expect 2 "--isa" "$k3" generate bundled --prompt x --isa mmx
@@ -80,7 +88,7 @@ expect 2 "K3_IDOT" env K3_IDOT=2 "$k3" generate bundled --prompt x
 # A variable whose value is wrong is named whatever the command, unless a flag wins over it; a good one that the command cannot honour is
 # named in a warning.
 bad_variables="K3_BITS=3 K3_EXPERT_GB=-1 K3_DIRECT=2 K3_PIPE=x K3_LOAD_THREADS=0 K3_TOPP=2 K3_CHUNK=0x K3_THINK=much K3_MAXT=0 K3_LAYERS=0 \
-K3_DIRS=,a K3_MMAP=2 COLI_TEMP=hot K3_IDOT=2 K3_VK=1 K3_MLA_BITS=9 K3_HEAD_BITS=0"
+K3_DIRS=,a K3_MMAP=2 K3_SAMPLING_CONTRACT=closed COLI_TEMP=hot K3_IDOT=2 K3_VK=1 K3_MLA_BITS=9 K3_HEAD_BITS=0"
 for setting in $bad_variables; do
   for command in "verify bundled" "tokenize bundled" "serve bundled" "synth $work/never --layers 2 --experts 8"; do
     # shellcheck disable=SC2086
@@ -89,7 +97,7 @@ for setting in $bad_variables; do
 done
 expect 0 "" env K3_CHUNK=many "$k3" generate bundled --prompt x --max-tokens 1 --chunk 4
 good_variables="K3_BITS=8 K3_MLA_BITS=8 K3_HEAD_BITS=16 K3_EXPERT_GB=1 K3_DIRECT=1 K3_PIPE=1 K3_LOAD_THREADS=2 K3_TOPP=1 K3_CHUNK=8 K3_THINK=off K3_MAXT=64 \
-K3_MMAP=1 K3_LAYERS=2 K3_TRACE=f K3_X0=f COLI_TEMP=0 K3_IDOT=0"
+K3_MMAP=1 K3_SAMPLING_CONTRACT=moonshot K3_LAYERS=2 K3_TRACE=f K3_X0=f COLI_TEMP=0 K3_IDOT=0"
 for setting in $good_variables; do
   expect 0 "warning: ${setting%%=*} is set and has no effect on" env "$setting" "$k3" verify bundled
 done
@@ -179,6 +187,42 @@ for bad in '"temperature":3' '"max_tokens":0' '"n":2' '"logprobs":true' '"stop":
   echo "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],$bad}" >"$work/bad.json"
   expect 1 "${name//\"/}" "$k3" generate bundled --messages "$work/bad.json"
 done
+
+# A budget ends the thinking, from the flag and from the file, and the answer follows.
+for budget in 0 3; do
+  budgeted="$(ask "\"temperature\":0,\"reasoning_budget\":$budget")"
+  same "$budgeted" "$(ask '"temperature":0' --reasoning-budget "$budget")" "--reasoning-budget $budget"
+  same "$budgeted" "$(ask '"temperature":0,"thinking_token_budget":500' --reasoning-budget "$budget")" "the flag over the file's budget"
+  grep -q '"finish_reason":"stop"' <<<"$budgeted" || { echo "FAILED  no answer after a budget of $budget: $budgeted"; failed=1; }
+  grep -q '"content":"[^"]' <<<"$budgeted" || { echo "FAILED  an empty answer after a budget of $budget: $budgeted"; failed=1; }
+done
+same '"reasoning_content":""' "$(ask '"temperature":0' --reasoning-budget 0 | grep -o '"reasoning_content":"[^"]*"')" "no thinking with a budget of 0"
+same "$greedy" "$(ask '"temperature":0,"reasoning_budget":-1')" "a budget of -1 is none"
+grep -q 'the field' "$work/warned" && { echo "FAILED  a budget is said to have no effect"; failed=1; }
+expect 0 Paris "$k3" chat bundled --once 'What is the capital of France?' --temperature 0 --reasoning-budget 2
+same "" "$("$k3" chat bundled --once 'What is the capital of France?' --temperature 0 --reasoning-budget 0 2>&1 >/dev/null)" "thinking with a budget of 0"
+expect 2 "--reasoning-budget has no effect without --messages" "$k3" generate bundled --prompt x --reasoning-budget 3
+for command in "chat bundled --once hi" "generate bundled --messages $work/request.json"; do
+  # shellcheck disable=SC2086
+  expect 2 "--reasoning-budget has no effect without thinking" "$k3" $command --reasoning-budget 3 --think off
+  # shellcheck disable=SC2086
+  expect 2 "--reasoning-budget: '-1' is not a whole number" "$k3" $command --reasoning-budget -1
+done
+
+# An answer that ended before it began is told from one that was cut off, with what helps.
+cut="cut off while thinking, before the answer began: give it more --max-tokens"
+expect 0 "$cut" "$k3" chat bundled --once 'What is the capital of France?' --temperature 0 --max-tokens 2
+expect 0 "$cut" "$k3" generate bundled --messages "$work/request.json" --temperature 0 --max-tokens 2
+expect 0 "$cut" "$k3" generate bundled --messages "$work/request.json" --temperature 0 --max-tokens 2 --json
+expect 0 "(cut off: the limit of tokens is reached)" "$k3" chat bundled --once 'What is 1+1?' --temperature 0 --think off --max-tokens 2
+same "" "$("$k3" generate bundled --prompt The --max-tokens 2 2>&1 >/dev/null)" "stderr of a text that reached its limit"
+
+# What a request demands of its answer is enforced here too.
+schema='{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}'
+form="\"temperature\":0,\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"schema\":$schema}}"
+grep -q '"content":"{\\"city\\"' <<<"$(ask "$form")" || { echo "FAILED  generate: response_format is not enforced: $(ask "$form")"; failed=1; }
+tool='"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}],"tool_choice":"required","temperature":0'
+grep -q '"finish_reason":"tool_calls"' <<<"$(ask "$tool")" || { echo "FAILED  generate: tool_choice is not enforced: $(ask "$tool")"; failed=1; }
 
 first="$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')"
 same "$first" "$("$k3" generate bundled --prompt 'The' --seed 5 --max-tokens 12 --json | sed 's/"timings".*//')" "the same seed"

@@ -222,3 +222,38 @@ TEST_CASE("a plain completion is all content, without control tokens, in whole c
   CHECK(run(cut, ids).content == "a \xF0\x9F\x98\x80");
   CHECK(cut.stopped());
 }
+
+TEST_CASE("what was thought is counted without what ends it, and where the tokens ran out is known") {
+  struct Case {
+    const char* output;
+    std::size_t thought;
+    generation::CutIn cut;
+  };
+  const auto count = [](const char* text) { return tokenizer().encode(text, false).value().size(); };
+  const std::size_t hm = count("hm hm");
+  const Case cases[] = {
+      {"", 0, generation::CutIn::thinking},
+      {"hm hm", hm, generation::CutIn::thinking},
+      // A tag's name is a word like any other until a separator makes it a marker.
+      {"think", 1, generation::CutIn::thinking},
+      {"hm hm<|close|>", hm, generation::CutIn::thinking},
+      {"hm hm<|close|>think", hm, generation::CutIn::thinking},
+      {"hm hm<|close|>think<|sep|>", hm, generation::CutIn::nowhere},
+      // The closer left out, or without its opener.
+      {"hm hm<|open|>response<|sep|>", hm, generation::CutIn::response},
+      {"hm hm<|close|>think<|sep|><|open|>response<|sep|>so", hm, generation::CutIn::response},
+      {"hm hm<|close|>think<|sep|><|open|>response<|sep|>so<|close|>response<|sep|>", hm, generation::CutIn::nowhere},
+      {"<|close|>think<|sep|><|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|>", 0, generation::CutIn::call},
+  };
+  for (const auto& [output, thought, cut] : cases) {
+    INFO(output);
+    Answer answer(tokenizer(), AnswerOptions{});
+    run(answer, tokenizer().encode(output, true).value(), FinishReason::length);
+    CHECK(answer.reasoning_tokens() == thought);
+    CHECK(answer.cut_in() == cut);
+    CHECK(answer.finish_reason() == "length");
+    Answer ended(tokenizer(), AnswerOptions{});
+    run(ended, tokenizer().encode(output, true).value(), FinishReason::stop);
+    CHECK(ended.cut_in() == generation::CutIn::nowhere);
+  }
+}

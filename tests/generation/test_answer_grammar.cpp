@@ -176,6 +176,41 @@ TEST_CASE("thinking ends when its budget is used up, and the answer follows") {
   }
 }
 
+TEST_CASE("thinking is not ended within a code point, unless the model never ends that") {
+  AnswerForm form;
+  form.thinking = generation::thinking_end(tokenizer());
+  form.trie = grammar::TokenTrie::of(tokenizer());
+  const auto byte = [](const char* text) {
+    for (text::TokenId id = 0; id < tokenizer().vocabulary_size(); ++id) {
+      if (!tokenizer().is_reserved(id) && tokenizer().bytes(id) == text) return id;
+    }
+    return text::TokenId{-1};
+  };
+  // Of four bytes, with a budget that ends before, within and behind it, or ended by hand in its middle.
+  const text::TokenId smile[] = {byte("\xf0"), byte("\x9f"), byte("\x98"), byte("\x80")};
+  for (std::size_t budget = 0; budget <= 5; ++budget) {
+    const bool by_hand = budget == 5;
+    if (!by_hand) form.thinking_budget = budget;
+    if (by_hand) form.thinking_budget.reset();
+    INFO(budget);
+    Guide guide(form);
+    std::size_t thought = 0;
+    for (; thought < 4 && !guide.forced(); ++thought) {
+      CHECK(guide.accept(smile[thought]));
+      if (by_hand && thought == 1) guide.end_thinking();
+    }
+    CHECK(thought == (budget == 0 ? 0 : 4));
+    CHECK(guide.forced() == form.thinking->ids.front());
+  }
+  form.thinking_budget = 1;
+  Guide guide(form);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(!guide.forced());
+    CHECK(guide.accept(smile[0]));
+  }
+  CHECK(guide.forced() == form.thinking->ids.front());
+}
+
 TEST_CASE("thinking that has ended by itself, or never began, is not ended again") {
   AnswerForm form;
   form.thinking = generation::thinking_end(tokenizer());

@@ -72,6 +72,23 @@ TEST_CASE("stop strings end the answer and the job") {
   world.model->wait_cancelled(1);
 }
 
+TEST_CASE("a stop string is honoured in an answer that must be JSON, and that it may cut it is said") {
+  World world;
+  world.model->script({.ids = plain_output(R"({"a":"x END y"})")});
+  const std::string json = R"("response_format":{"type":"json_object"})";
+  for (const bool stream : {false, true}) {
+    const Reply cut = world.chat(json + R"(,"stop":["END"])", stream);
+    REQUIRE(cut.status == 200);
+    CHECK(cut.headers.at("x-k3-warnings") == "a stop string may end the JSON before it is whole");
+    for (const std::string& other :
+         {json, std::string(R"("stop":["END"])"), std::string(R"("response_format":{"type":"text"},"stop":"END")")})
+      CHECK(!world.chat(other, stream).headers.contains("x-k3-warnings"));
+  }
+  const Message message = whole(world, chat_body(json + R"(,"stop":["END"])"));
+  CHECK(message.content == R"({"a":"x )");
+  CHECK(message.finish == "stop");
+}
+
 TEST_CASE("usage and timings") {
   World world;
   world.model->script({.ids = plain_output("x")});

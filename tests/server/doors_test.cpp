@@ -64,7 +64,8 @@ TEST_CASE("keys have names, and a key file that is wrong is refused without its 
     // One that is wrong is not made right by another field.
     CHECK(status("x-api-key: secret-a\r\nAuthorization: Bearer wrong") == 401);
   }
-  for (const std::string text : {"a:b:\tc d\n", "alice:\n", ":key\n", "na/me:key\n", "alice:one\nalice:two\n", "a:kl\xc3\xa4r\n"}) {
+  for (const std::string text : {"a:b:\tc d\n", "alice:\n", ":key\n", "na/me:key\n", "alice:secret\nalice:secrets\n",
+                                 "a:kl\xc3\xa4r-text\n", "alice:k\n", "five5\n", "alice:the-same\nbob:the-same\n"}) {
     INFO(text);
     options.api_key_file = folder.write("wrong", text);
     const auto server = server::Server::bind(options);
@@ -147,6 +148,26 @@ TEST_CASE("G2: every response to a page of an allowed origin may be read by it: 
   CHECK(!ask(world, "GET", "/health", "").headers.contains("access-control-allow-origin"));
   for (const char* origin : {"https://app.example.evil", "http://app.example", "https://app.example:444", "null"})
     CHECK(ask(world, "GET", "/health", "Origin: " + std::string(origin) + "\r\n").status == 403);
+}
+
+TEST_CASE("a host that no request can name is refused at the start") {
+  server::ServerOptions options;
+  options.port = 0;
+  for (const std::string wrong : {"", "a/b", "http://a", "a:80", "a b", "[::1", "[]", "a,b", "a@b", "*"}) {
+    INFO(wrong);
+    options.allowed_hosts = {wrong};
+    const auto server = server::Server::bind(options);
+    REQUIRE(server.has_error());
+    CHECK(server.error().code == ErrorCode::invalid_argument);
+    CHECK(server.error().got == wrong);
+  }
+  for (const std::string good : {"k3.example", "MACHINE_1", "10.0.0.1", "[fe80::1]"}) {
+    options.allowed_hosts = {good};
+    World world(options);
+    Client client(world.server->port());
+    client.send("GET /livez HTTP/1.1\r\nHost: " + good + ":123\r\n\r\n");
+    CHECK(client.reply().status == 200);
+  }
 }
 
 TEST_CASE("origins are checked at the start, and all of them takes a key") {

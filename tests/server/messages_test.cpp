@@ -271,6 +271,35 @@ TEST_CASE("what of a Messages request reaches the job, and what is said of the r
   CHECK(world.post("/v1/messages", body_of("", prefill)).headers.at("x-k3-warnings").find("not continued") != std::string::npos);
 }
 
+TEST_CASE("thinking whose display is omitted is not shown, and comes back with its signature") {
+  World world;
+  world.model->script({.ids = output_of(kTwoCalls)});
+  const std::string omitted = kTools + R"(,"thinking":{"type":"adaptive","display":"omitted"})";
+  const auto message = world.post("/v1/messages", body_of(omitted)).json();
+  const json::Value& thought = message.find("content")->items.at(0);
+  CHECK(text_of(thought, "type") == "thinking");
+  CHECK(thought.find("thinking")->text.empty());
+  CHECK(text_of(thought, "signature") == "k3:let me see");
+  std::string signature;
+  for (const auto& event : named_events(world.post("/v1/messages", streamed(body_of(omitted))))) {
+    const json::Value* delta = event.data.find("delta");
+    if (event.name != "content_block_delta") continue;
+    CHECK(text_of(*delta, "type") != "thinking_delta");
+    signature += text_of(*delta, "signature");
+  }
+  CHECK(signature == "k3:let me see");
+  const auto turns = [](const std::string& thinking) {
+    return R"([{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking",)" + thinking +
+           R"(},{"type":"text","text":"so"}]},{"role":"user","content":"well?"}])";
+  };
+  const auto shown =
+      prompt_of(world, "/v1/messages", body_of("", turns(R"("thinking":"let me see","signature":"azMtdGhpbmtpbmc=")")));
+  CHECK(prompt_of(world, "/v1/messages", body_of("", turns(R"("thinking":"","signature":"k3:let me see")"))) == shown);
+  CHECK(prompt_of(world, "/v1/messages", body_of("", turns(R"("thinking":"","signature":"others")"))) != shown);
+  CHECK(world.post("/v1/messages", body_of(R"("thinking":{"type":"enabled","display":"summarized"})")).status == 200);
+  refused(world.post("/v1/messages", body_of(R"("thinking":{"type":"enabled","display":"loud"})")), "thinking.display");
+}
+
 TEST_CASE("what is wrong with a Messages request is told by its own names and places") {
   World world;
   const auto post = [&](const std::string& body) { return world.post("/v1/messages", body); };

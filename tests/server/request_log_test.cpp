@@ -74,6 +74,37 @@ TEST_CASE("a request's id is the client's where it is sane, and stands in respon
   CHECK(text_in(json::parse(*denied).value(), "code") == "invalid_api_key");
 }
 
+TEST_CASE("F5: an answer that was cut off while thinking is told from one that was cut off, with what helps") {
+  const TemporaryFolder folder;
+  for (const auto format : {server::LogFormat::text, server::LogFormat::json}) {
+    server::ServerOptions options;
+    options.log_format = format;
+    options.log_file = folder.path / (format == server::LogFormat::json ? "json" : "text");
+    {
+      World world(options);
+      const auto all = plain_output("one two three");
+      const auto after = [&](std::ptrdiff_t count) {
+        world.model->script({.ids = {all.begin(), all.begin() + count}});
+        for (const bool stream : {false, true}) CHECK(world.chat("", stream).status == 200);
+      };
+      after(1);
+      after(static_cast<std::ptrdiff_t>(all.size()) - 8);
+      after(static_cast<std::ptrdiff_t>(all.size()));
+    }
+    const auto lines = lines_of(options.log_file);
+    REQUIRE(lines.size() == 6);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      INFO(lines[i]);
+      const bool cut = i < 2;
+      CHECK((lines[i].find("raise max_tokens, set reasoning_budget or lower reasoning_effort") != std::string::npos) == cut);
+      if (format != server::LogFormat::json) continue;
+      const auto line = json::parse(lines[i]).value();
+      CHECK(text_in(line, "finish") == (i < 4 ? "length" : "stop"));
+      CHECK((line.find("cut_thinking") != nullptr) == cut);
+    }
+  }
+}
+
 TEST_CASE("no request can forge a line of the log, nor make one long") {
   const TemporaryFolder folder;
   for (const auto format : {server::LogFormat::text, server::LogFormat::json}) {

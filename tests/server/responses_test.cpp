@@ -26,7 +26,8 @@ std::string streamed(std::string body) { return body.substr(0, body.size() - 1) 
 
 Piece piece_of(const json::Value& item) {
   Piece piece{.kind = text_of(item, "type"), .text = "", .id = text_of(item, "call_id"), .name = text_of(item, "name")};
-  CHECK(text_of(item, "status") == "completed");
+  CHECK((text_of(item, "status") == "completed" || text_of(item, "status") == "incomplete"));
+  if (text_of(item, "status") == "incomplete") piece.name += " cut";
   if (piece.kind == "function_call") {
     piece.text = text_of(item, "arguments");
     return piece;
@@ -45,7 +46,12 @@ Told from_response(const json::Value& response) {
   Told told{.pieces = {}, .id = text_of(response, "id"), .reason = text_of(response, "status"), .stop = ""};
   const json::Value* details = response.find("incomplete_details");
   if (!details->is_null()) told.stop = text_of(*details, "reason");
-  for (const auto& item : response.find("output")->items) told.pieces.push_back(piece_of(item));
+  for (const auto& item : response.find("output")->items) {
+    // Only the last item of an incomplete response may be incomplete.
+    CHECK((told.pieces.empty() || !told.pieces.back().name.ends_with(" cut")));
+    told.pieces.push_back(piece_of(item));
+  }
+  CHECK((told.reason == "incomplete" || told.pieces.empty() || !told.pieces.back().name.ends_with(" cut")));
   const auto& usage = *response.find("usage");
   told.prompt = number_of(usage, "input_tokens");
   told.output = number_of(usage, "output_tokens");
@@ -78,7 +84,9 @@ struct Items {
     if (name == "response.output_item.done") {
       CHECK(part.empty());
       CHECK(text_of(*data.find("item"), "id") == ids.back());
-      if (text_of(*data.find("item"), "status") == "completed") CHECK(piece_of(*data.find("item")) == pieces.back());
+      const bool cut = text_of(*data.find("item"), "status") == "incomplete";
+      if (cut) pieces.back().name += " cut";
+      if (!cut || open != "function_call") CHECK(piece_of(*data.find("item")) == pieces.back());
       open.clear();
       return;
     }
@@ -174,6 +182,24 @@ TEST_CASE("a response: thinking, text, and how it ended") {
   CHECK(cut.reason == "incomplete");
   CHECK(cut.stop == "max_output_tokens");
   CHECK(world.model->last_job().max_tokens == 3);
+}
+
+TEST_CASE("an item that the tokens did not suffice for is incomplete, and the others are not") {
+  World world;
+  const auto told = [&](const std::string& output) {
+    world.model->script({.ids = output_of(output)});
+    std::string text;
+    for (const auto& piece : ask(world, body_of(kTools)).pieces) text += piece.kind + piece.name + ";";
+    return text;
+  };
+  CHECK(told("hm") == "reasoning cut;");
+  CHECK(told("hm<|close|>think<|sep|>") == "reasoning;");
+  CHECK(told("hm<|close|>think<|sep|><|open|>response<|sep|>") == "reasoning;");
+  CHECK(told("hm<|close|>think<|sep|><|open|>response<|sep|>so") == "reasoning;message cut;");
+  const std::string answer = "hm<|close|>think<|sep|><|open|>response<|sep|>so<|close|>response<|sep|>";
+  CHECK(told(answer) == "reasoning;message;");
+  CHECK(told(answer + "<|open|>tools<|sep|><|open|>call tool=\"add\" index=\"1\"<|sep|>") == "reasoning;message;");
+  CHECK(told(answer + "<|close|>message<|sep|><|end_of_msg|>") == "reasoning;message;");
 }
 
 TEST_CASE("a response that calls functions, and what comes back into the next request") {

@@ -172,12 +172,21 @@ TEST_CASE("messages are checked", "[chat]") {
   CHECK(read(R"({"messages":[{"role":"user","content":[]}]})").has_value());
 }
 
-TEST_CASE("strict endpoints want tool_call_id", "[chat]") {
-  const auto named = read(R"({"messages":[{"role":"user","content":"x"},{"role":"tool","name":"f","content":"x"}]})");
-  REQUIRE(named.has_value());
-  REQUIRE(text::check_tool_call_ids(*named).has_value());
-  CHECK(text::check_tool_call_ids(*named)->param == "messages[1].tool_call_id");
-  CHECK_FALSE(text::check_tool_call_ids(with("\"x\":1")).has_value());
+TEST_CASE("hosted endpoints want tool_call_id, and a content of users", "[chat]") {
+  const auto broken = [](const std::string& message) {
+    const auto request = read("{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}," + message + "]}");
+    REQUIRE(request.has_value());
+    const auto failure = text::check_hosted_rules(*request);
+    return failure ? failure->param : "";
+  };
+  CHECK(broken(R"({"role":"tool","name":"f","content":"x"})") == "messages[1].tool_call_id");
+  CHECK(broken(R"({"role":"tool","name":"f","id":"a","content":"x"})") == "messages[1].tool_call_id");
+  CHECK(broken(R"({"role":"tool","name":"f","tool_call_id":"a"})").empty());
+  CHECK(broken(R"({"role":"user"})") == "messages[1].content");
+  CHECK(broken(R"({"role":"user","content":null})") == "messages[1].content");
+  for (const std::string content : {"\"\"", "[]", "\"x\""}) CHECK(broken(R"({"role":"user","content":)" + content + "}").empty());
+  CHECK(broken(R"({"role":"system"})").empty());
+  CHECK(broken(R"({"role":"assistant"})").empty());
 }
 
 TEST_CASE("tools and tool choice are checked", "[chat]") {
