@@ -65,7 +65,7 @@ TEST_CASE("keys have names, and a key file that is wrong is refused without its 
     CHECK(status("x-api-key: secret-a\r\nAuthorization: Bearer wrong") == 401);
   }
   for (const std::string text : {"a:b:\tc d\n", "alice:\n", ":key\n", "na/me:key\n", "alice:secret\nalice:secrets\n",
-                                 "a:kl\xc3\xa4r-text\n", "alice:k\n", "five5\n", "alice:the-same\nbob:the-same\n"}) {
+                                 "a:kl\xc3\xa4r-text\n", "alice:the-same\nbob:the-same\n"}) {
     INFO(text);
     options.api_key_file = folder.write("wrong", text);
     const auto server = server::Server::bind(options);
