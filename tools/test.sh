@@ -77,7 +77,7 @@ step "load and cancel" "$python" tests/clients/soak.py "$k3" 120 64
 step "tokenizer against npm tiktoken" bash tests/clients/tokenizer/run.sh "$k3"
 step "client packages" client_packages && {
   step "schemas against ajv" node tests/clients/grammar.mjs "$(dirname "$k3")/test_grammar"
-  step "structured answers" node tests/clients/structured.mjs "$k3" "$(dirname "$k3")/test_grammar"
+  step "structured answers" node tests/clients/structured.mjs "$k3"
   step "openai client" node tests/clients/openai/openai.mjs "$k3"
   step "openai responses" node tests/clients/openai/responses.mjs "$k3"
   step "anthropic client" node tests/clients/anthropic/anthropic.mjs "$k3"

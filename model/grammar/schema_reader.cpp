@@ -47,7 +47,9 @@ SchemaResult<Expression> SchemaReader::reference(const Value& target, const Plac
 
 SchemaResult<void> SchemaReader::check_keywords(const Value& schema, const Place& place) const {
   for (const json::Member& member : schema.members) {
-    if (member.key == "$id" && !place.path.empty()) return SchemaError{"$id is supported at the top only", place.path};
+    if (member.key == "$id" && !place.path.empty()) {
+      return SchemaError{"$id is supported at the top only", place.path + "/$id"};
+    }
     if (!is_annotation(member.key) && types_of_keyword(member.key) == 0) {
       return SchemaError{json::quoted(member.key) + " is not supported", place.path + pointer_token(member.key)};
     }
