@@ -7,6 +7,7 @@ import { waitFor } from './server.mjs';
 
 export class Page {
   #child;
+  #ended;
   #folder = mkdtempSync(join(tmpdir(), 'k3-browser-'));
   #waiting = new Map();
   #last = 0;
@@ -17,8 +18,11 @@ export class Page {
     const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--remote-debugging-pipe'];
     page.#child = spawn('chromium', [...flags, `--user-data-dir=${page.#folder}`, 'about:blank'],
       { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
-    page.#child.on('exit', () => {
-      for (const { reject } of page.#waiting.values()) reject(new Error('the browser has ended'));
+    page.#ended = new Promise((resolve) => {
+      page.#child.on('exit', () => {
+        for (const { reject } of page.#waiting.values()) reject(new Error('the browser has ended'));
+        resolve();
+      });
     });
     page.#listen();
     const { targetId } = await page.#call('Target.createTarget', { url });
@@ -62,10 +66,17 @@ export class Page {
     return waitFor(what, () => this.value(expression), 120_000);
   }
 
+  // Its helpers may still write for a moment after it has ended; a folder that cannot be removed for that is no failure.
   async close() {
-    const ended = new Promise((resolve) => { this.#child.on('exit', resolve); });
-    this.#child.kill('SIGKILL');
-    await ended;
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 10 });
+    this.#session = undefined;
+    this.#call('Browser.close', {}).catch(() => {});
+    const late = setTimeout(() => this.#child.kill('SIGKILL'), 10_000);
+    await this.#ended;
+    clearTimeout(late);
+    try {
+      rmSync(this.#folder, { recursive: true, force: true, maxRetries: 20 });
+    } catch (error) {
+      console.error(`left behind: ${error.message}`);
+    }
   }
 }
