@@ -11,7 +11,7 @@ build_packages=(
   binutils ca-certificates ccache clang-19 cmake curl libc6-dev libclang-rt-19-dev libstdc++-12-dev lld-19 llvm-19 ninja-build pkg-config
   libboost1.81-dev libcli11-dev libfmt-dev libsimdjson-dev libspdlog-dev libssl-dev liburing-dev
 )
-test_packages=(g++ catch2 clang-tidy-19 haproxy nginx-light openssl procps python3 python3-numpy slowhttptest)
+test_packages=(g++ catch2 chromium clang-tidy-19 haproxy nginx-light openssl procps python3 python3-numpy slowhttptest)
 
 wanted=("${build_packages[@]}")
 case "$what" in

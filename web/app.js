@@ -1,6 +1,6 @@
 // One conversation. The history goes back to the server whole, thinking included: the model was trained to see it, and what it has
 // already read need not be computed again.
-import { chat, ServerError } from './stream.js';
+import { chat, endThinking, ServerError } from './stream.js';
 import { GrowingText } from './text.js';
 
 const $ = (id) => document.getElementById(id);
@@ -34,12 +34,20 @@ class AnswerView {
   #answer = add(this.#article, 'div', 'answer');
   #text = new GrowingText(this.#answer);
   #due = false;
+  #skip = null;
 
-  think(text) {
+  // `skip` ends the thinking; the answer is not begun by it, but follows.
+  think(text, skip) {
     if (!this.#details) {
       this.#details = document.createElement('details');
       this.#details.open = true;
       this.#summary = add(this.#details, 'summary', '', 'Thinking…');
+      this.#skip = add(this.#details, 'button', 'skip', 'Skip thinking');
+      this.#skip.type = 'button';
+      this.#skip.addEventListener('click', () => {
+        this.#skip.disabled = true;
+        skip();
+      });
       this.#thinking = add(this.#details, 'div');
       this.#article.prepend(this.#details);
     }
@@ -50,7 +58,7 @@ class AnswerView {
   say(text) {
     if (this.content === '' && this.#details) {
       this.#details.open = false;
-      this.#summary.textContent = 'Thinking';
+      this.end();
     }
     this.content += text;
     this.#draw();
@@ -71,6 +79,7 @@ class AnswerView {
 
   end() {
     if (this.#summary) this.#summary.textContent = 'Thinking';
+    this.#skip?.remove();
   }
 
   note(text, className) {
@@ -148,10 +157,26 @@ function take(chunk, view, progress) {
   const choice = chunk.choices[0];
   if (!choice) return null;
   const { reasoning_content: thought, content } = choice.delta;
-  if (thought) view.think(thought);
+  if (thought) view.think(thought, () => skipThinking(chunk.id, view));
   if (content) view.say(content);
   if (thought || content) progress.token();
   return choice.finish_reason ?? null;
+}
+
+async function skipThinking(id, view) {
+  try {
+    await endThinking(id, key);
+  } catch (error) {
+    explain(error, view);
+  }
+}
+
+// Out of tokens: in mid-thought the answer looks empty, and the reader should know why and what helps.
+function explainLength(view) {
+  view.note(view.content !== ''
+    ? 'Cut off: the limit of tokens is reached.'
+    : 'Cut off while still thinking: the limit of tokens is reached before an answer was begun. Choose less thinking above, press '
+      + '“Skip thinking” sooner, or start the server with a larger --max-context.', 'note');
 }
 
 function explain(error, view) {
@@ -196,7 +221,7 @@ async function turn(text) {
     const opened = () => progress.phase('waiting for its turn');
     for await (const chunk of chat(requestBody(), { signal: abort.signal, key, opened })) {
       usage = chunk.usage ?? usage;
-      if (take(chunk, view, progress) === 'length') view.note('Cut off: the limit of tokens is reached.', 'note');
+      if (take(chunk, view, progress) === 'length') explainLength(view);
     }
   } catch (error) {
     explain(error, view);

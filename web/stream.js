@@ -76,3 +76,10 @@ export async function* chat(request, { signal, key, opened }) {
     }
   }
 }
+
+// Has the answer of that id end its thinking and begin what follows.
+export async function endThinking(id, key) {
+  const headers = key ? { Authorization: `Bearer ${key}` } : {};
+  const response = await fetch(`v1/chat/completions/${encodeURIComponent(id)}/end_thinking`, { method: 'POST', headers });
+  if (!response.ok) throw await failure(response);
+}

@@ -195,6 +195,10 @@ bool Automaton::is_all() const {
 }
 
 Expression Automaton::content(Rules& rules, Spelling spelling) const {
+  using E = Expression;
+  // Sets with characters of several bytes take many instructions, and most states have one such: all the characters that lead back
+  // to the beginning of a search, say. Written once each, and since the rule stands last it costs no frame.
+  std::map<std::pair<std::uint32_t, std::vector<Characters::Range>>, RuleIndex> wide;
   std::vector<RuleIndex> index(states_.size());
   for (RuleIndex& rule : index) rule = rules.reserve();
   for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -203,7 +207,16 @@ Expression Automaton::content(Rules& rules, Spelling spelling) const {
     std::vector<Expression> options;
     if (states_[i].accepts) options.emplace_back();
     for (const auto& [to, set] : by_target) {
-      options.push_back(Expression::sequence({character(set, spelling), Expression::rule(index[to])}));
+      const auto written = [&, target = to, &members = set] {
+        return E::sequence({character(members, spelling), E::rule(index[target])});
+      };
+      if (set.ranges().back().last <= 0x7f) {
+        options.push_back(written());
+        continue;
+      }
+      const auto [known, is_new] = wide.try_emplace({to, set.ranges()}, 0);
+      if (is_new) known->second = rules.add(written());
+      options.push_back(E::rule(known->second));
     }
     rules.define(index[i], Expression::choice(std::move(options)));
   }

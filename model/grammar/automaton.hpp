@@ -14,8 +14,8 @@ namespace k3::grammar {
 
 // What may still be spent on automata, of all patterns of a schema together. Functions that run out return nothing.
 struct AutomatonBudget {
-  std::size_t states = 50'000;
-  std::size_t work = 8'000'000;  // members of state sets looked at
+  std::size_t states = 32'000;
+  std::size_t work = 4'000'000;  // members of state sets looked at
   bool take(std::size_t& pool, std::size_t amount) const {
     if (pool < amount) return false;
     pool -= amount;

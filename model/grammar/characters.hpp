@@ -3,6 +3,7 @@
 // \u00xx for what JSON does not permit raw. So two strings are equal exactly when their spellings are.
 #pragma once
 
+#include <compare>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@ class Characters {
  public:
   struct Range {
     char32_t first, last;  // both included
-    friend bool operator==(const Range&, const Range&) = default;
+    friend auto operator<=>(const Range&, const Range&) = default;
   };
 
   Characters() = default;

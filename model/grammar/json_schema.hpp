@@ -32,7 +32,7 @@ struct SchemaLimits {
   std::size_t depth = 200;              // of schemas within schemas
   std::size_t properties = 20'000;      // of one object
   std::size_t literal_bytes = 4 << 20;  // of all property names, enum and const values
-  std::size_t states = 50'000;          // of all patterns, formats and excluded names
+  std::size_t states = 32'000;          // of all patterns, formats and excluded names
   std::size_t pattern_size = 20'000;    // of one pattern after its counts are written out
 };
 

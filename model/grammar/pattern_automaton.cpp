@@ -1,6 +1,8 @@
 // Thompson's construction, then the sets of its states that strings lead to.
 #include <algorithm>
+#include <compare>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "model/grammar/pattern.hpp"
@@ -150,11 +152,26 @@ class SubsetConstruction {
     return out;
   }
 
+  struct Change {
+    char32_t place;
+    bool begins;  // of two ranges that meet, the one that ends comes first
+    std::uint32_t node;
+    auto operator<=>(const Change&) const = default;
+  };
+  struct SetHash {
+    std::size_t operator()(const std::pair<Set, bool>& key) const {
+      std::size_t hash = key.second ? 1 : 0;
+      for (const std::uint32_t member : key.first) hash = (hash ^ member) * 0x9e3779b97f4a7c15U;
+      return hash ^ (hash >> 32);
+    }
+  };
+
   bool is_found(const Set& set) const { return set.size() == 1 && nodes_[set[0]].kind == Node::Kind::found; }
 
   std::uint32_t number(const Set& set, bool begin) {
     // Of what waits at the end, all of it is looked at: the end may come now.
-    const bool accepts = is_found(set) || is_found(closure(set, begin, true));
+    const bool waits = std::any_of(set.begin(), set.end(), [&](std::uint32_t at) { return nodes_[at].kind == Node::Kind::end; });
+    const bool accepts = is_found(set) || (waits && is_found(closure(set, begin, true)));
     const auto [place, is_new] = numbers_.try_emplace({set, accepts}, static_cast<std::uint32_t>(sets_.size()));
     if (is_new) {
       if (!budget_.take_state()) exhausted_ = true;
@@ -174,38 +191,46 @@ class SubsetConstruction {
       return;
     }
     // Where ranges begin and end; between two such places all characters lead to the same set.
-    std::map<char32_t, std::vector<std::pair<std::uint32_t, bool>>> changes;
-    std::size_t ranges = 0;
+    std::vector<Change> changes;
     for (const std::uint32_t at : set) {
       if (nodes_[at].kind != Node::Kind::characters) continue;
       for (const auto& range : nodes_[at].characters.ranges()) {
-        changes[range.first].emplace_back(at, true);
-        changes[range.last + 1].emplace_back(at, false);
-        ++ranges;
+        changes.push_back({range.first, true, at});
+        changes.push_back({range.last + 1, false, at});
       }
     }
-    if (!budget_.take_work(ranges)) exhausted_ = true;
-    std::map<std::uint32_t, bool> open;
-    for (auto change = changes.begin(); change != changes.end() && !exhausted_; ++change) {
-      for (const auto& [at, begins] : change->second) {
-        if (!begins) open.erase(at);
-      }
-      for (const auto& [at, begins] : change->second) {
-        if (begins) open[at] = true;
+    if (!budget_.take_work(changes.size())) exhausted_ = true;
+    std::sort(changes.begin(), changes.end());
+    Set open;                              // the nodes that take the characters from here on
+    std::map<Set, std::uint32_t> targets;  // by the nodes that take a character
+    for (auto change = changes.begin(); change != changes.end() && !exhausted_;) {
+      const char32_t first = change->place;
+      for (; change != changes.end() && change->place == first; ++change) {
+        const auto where = std::lower_bound(open.begin(), open.end(), change->node);
+        if (change->begins) {
+          open.insert(where, change->node);
+        } else {
+          open.erase(where);
+        }
       }
       if (open.empty()) continue;
-      Set to;
-      for (const auto& [at, unused] : open) to.push_back(nodes_[at].next);
-      const std::uint32_t target = number(closure(std::move(to), false), false);
-      states_[id].edges.push_back({change->first, std::next(change)->first - 1, target});
+      const auto [known, is_new] = targets.try_emplace(open, 0);
+      if (is_new) known->second = target_of(open);
+      states_[id].edges.push_back({first, change->place - 1, known->second});
     }
+  }
+
+  std::uint32_t target_of(const Set& takers) {
+    Set next;
+    for (const std::uint32_t at : takers) next.push_back(nodes_[at].next);
+    return number(closure(std::move(next), false), false);
   }
 
   const std::vector<Node>& nodes_;
   AutomatonBudget& budget_;
   std::vector<std::uint32_t> marks_;  // [node], the closure that was there last
   std::uint32_t mark_ = 0;
-  std::map<std::pair<Set, bool>, std::uint32_t> numbers_;
+  std::unordered_map<std::pair<Set, bool>, std::uint32_t, SetHash> numbers_;
   std::vector<Set> sets_;
   std::vector<Automaton::State> states_;
   bool exhausted_ = false;

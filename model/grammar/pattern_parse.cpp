@@ -72,8 +72,9 @@ class PatternParser {
 
   Parsed<PatternNode> term(int depth) {
     PatternNode node;
-    if (take(U"^") || peek() == '$') {
-      node.kind = take(U"$") ? PatternNode::Kind::end : PatternNode::Kind::begin;
+    if (peek() == '^' || peek() == '$') {
+      node.kind = peek() == '^' ? PatternNode::Kind::begin : PatternNode::Kind::end;
+      ++at_;
       if (is_quantifier()) return wrong("a quantifier without anything to repeat");
       return node;
     }

@@ -29,9 +29,15 @@ SchemaResult<void> SchemaReader::add_alternatives(const Value& schema, const Pla
     if (!target) return target.error();
     return add_alternatives(**target, {pointer->text.substr(1), place.depth + 1}, out);
   }
+  if (pointer != nullptr || schema.find("allOf") != nullptr) {
+    // Only what is said together shows which types are left.
+    auto merged = set_.merge(schema, true_schema(), place.path);
+    if (!merged) return merged.error();
+    return add_alternatives(*merged, {place.path, place.depth + 1}, out);
+  }
   const std::string keyword = schema.find("anyOf") != nullptr ? "anyOf" : "oneOf";
   const Value* list = schema.find(keyword);
-  if (pointer != nullptr || schema.find("allOf") != nullptr || list == nullptr || !list->is_array()) {
+  if (list == nullptr || !list->is_array()) {
     out.push_back(schema);
     return {};
   }

@@ -142,8 +142,7 @@ SchemaResult<Expression> SchemaReader::object(const Value& schema, const Place& 
     }
     auto value = read(member.schema, member.place);
     if (!value) return value;
-    // A rule, since it is mentioned twice: as the first member and as a later one.
-    values.push_back(E::rule(rules_.add(E::sequence({object_key(member.key), std::move(*value)}))));
+    values.push_back(E::sequence({object_key(member.key), std::move(*value)}));
     written.push_back(std::move(member));
   }
   const auto other = others(schema, names, place);
@@ -163,21 +162,22 @@ SchemaResult<Expression> SchemaReader::object(const Value& schema, const Place& 
   if (*min > required && !one_other) {
     return SchemaError{"minProperties above the number of required properties is not supported", place.path + "/minProperties"};
   }
-  // `rest` follows a member, `begin` is the whole; both from the last member to the first.
-  E rest, begin;
+  // From the last member to the first: `here` is a member from here on, with what follows it; `may_end`: there need be none.
+  std::optional<E> here;
+  bool may_end = !one_other;
   if (*other && more > 0) {
-    rest = E::repeat(E::sequence({separator(","), **other}), 0, more);
-    begin = E::sequence({**other, E::repeat(E::sequence({separator(","), **other}), 0, more == unbounded ? unbounded : more - 1)});
-    if (!one_other) begin = E::optional(std::move(begin));
+    here = E::sequence({**other, E::repeat(E::sequence({separator(","), **other}), 0, more == unbounded ? unbounded : more - 1)});
   }
+  const auto or_end = [&may_end](E members) { return may_end ? E::optional(std::move(members)) : std::move(members); };
   for (std::size_t i = values.size(); i-- > 0;) {
-    const E after = E::rule(rules_.add(std::move(rest)));
-    E here = E::sequence({values[i], after});
-    E next = E::sequence({separator(","), values[i], after});
-    begin = written[i].required ? here : E::choice({here, E::rule(rules_.add(std::move(begin)))});
-    rest = written[i].required ? next : E::choice({next, after});
+    if (here) here = E::rule(rules_.add(std::move(*here)));  // mentioned twice
+    E member = std::move(values[i]);
+    // One comma for all that may follow, so that there is one place to be in behind a member, however many are left.
+    if (here) member = E::sequence({std::move(member), or_end(E::sequence({separator(","), *here}))});
+    may_end = may_end && !written[i].required;
+    here = written[i].required || !here ? std::move(member) : E::choice({std::move(member), *here});
   }
-  return E::sequence({E::bytes("{"), std::move(begin), E::bytes("}")});
+  return E::sequence({E::bytes("{"), here ? or_end(std::move(*here)) : E(), E::bytes("}")});
 }
 
 Expression any_json_value(Rules& rules) {

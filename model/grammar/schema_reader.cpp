@@ -1,6 +1,7 @@
 #include "model/grammar/schema_reader.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "model/grammar/numbers.hpp"
@@ -8,6 +9,32 @@
 namespace k3::grammar {
 
 using json::Value;
+
+namespace {
+
+// Any of `texts`, which are sorted, all different and alike up to `from`. Beginnings they share are written once, `levels` deep: of
+// thousands of values there are then few places to be in at once.
+Expression one_of(std::span<const std::string> texts, std::size_t from, int levels) {
+  std::vector<Expression> options;
+  for (std::size_t i = 0; i < texts.size();) {
+    const std::string& first = texts[i];
+    std::size_t end = i + 1;
+    while (levels > 0 && first.size() > from && end < texts.size() && texts[end][from] == first[from]) ++end;
+    if (end == i + 1) {
+      options.push_back(Expression::bytes(std::string_view(first).substr(from)));
+    } else {
+      const std::string& last = texts[end - 1];
+      const auto differ = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+      const auto shared = static_cast<std::size_t>(differ - first.begin());
+      options.push_back(Expression::sequence({Expression::bytes(std::string_view(first).substr(from, shared - from)),
+                                              one_of(texts.subspan(i, end - i), shared, levels - 1)}));
+    }
+    i = end;
+  }
+  return Expression::choice(std::move(options));
+}
+
+}  // namespace
 
 SchemaReader::SchemaReader(const Value& root, Rules& rules, const SchemaLimits& limits)
     : root_(root), rules_(rules), limits_(limits), first_rule_(rules.size()), set_(root, limits) {
@@ -47,7 +74,9 @@ SchemaResult<Expression> SchemaReader::reference(const Value& target, const Plac
 
 SchemaResult<void> SchemaReader::check_keywords(const Value& schema, const Place& place) const {
   for (const json::Member& member : schema.members) {
-    if (member.key == "$id" && !place.path.empty()) return SchemaError{"$id is supported at the top only", place.path};
+    if (member.key == "$id" && !place.path.empty()) {
+      return SchemaError{"$id is supported at the top only", place.path + "/$id"};
+    }
     if (!is_annotation(member.key) && types_of_keyword(member.key) == 0) {
       return SchemaError{json::quoted(member.key) + " is not supported", place.path + pointer_token(member.key)};
     }
@@ -141,7 +170,7 @@ SchemaResult<Expression> SchemaReader::listed_values(const Value& schema, const 
     return SchemaError{key + " beside " + keyword + " is not supported; list the values that are valid",
                        place.path + pointer_token(key)};
   }
-  std::vector<Expression> options;
+  std::vector<std::string> texts;
   for (const Value& value : list != nullptr ? list->items : std::vector<Value>{*one}) {
     if ((type_of(value) & *types) == 0 || (one != nullptr && !equal(value, *one))) continue;
     std::string text;
@@ -154,10 +183,13 @@ SchemaResult<Expression> SchemaReader::listed_values(const Value& schema, const 
       return SchemaError{"more than " + std::to_string(limits_.literal_bytes) + " bytes of names and values",
                          place.path + "/" + keyword};
     }
-    options.push_back(Expression::bytes(text));
+    texts.push_back(std::move(text));
   }
-  if (options.empty()) return SchemaError{keyword + ": no value is of the declared type", place.path + "/" + keyword};
-  return Expression::choice(std::move(options));
+  if (texts.empty()) return SchemaError{keyword + ": no value is of the declared type", place.path + "/" + keyword};
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  constexpr int levels = 6;
+  return one_of(texts, 0, levels);
 }
 
 SchemaResult<Expression> SchemaReader::by_type(const Value& schema, const Place& place) {

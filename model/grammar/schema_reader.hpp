@@ -56,6 +56,7 @@ class SchemaReader {
   Result by_type(const json::Value& schema, const Place& place);
 
   Result string(const json::Value& schema, const Place& place);
+  Result sized_string(const json::Value& schema, std::uint32_t min, std::uint32_t max, const Place& place);
   SchemaResult<Automaton> pattern(const std::string& pattern, const Place& place);
   Result number(const json::Value& schema, bool integer, const Place& place);
 
@@ -91,6 +92,10 @@ class SchemaReader {
   AutomatonBudget budget_;
   std::optional<Expression> any_;
   std::map<const json::Value*, RuleIndex> referred_;
+  // What was made of a pattern, and of all that is said of a string: said again, as many members of one schema do, it costs
+  // nothing.
+  std::map<std::string, Automaton> patterns_;
+  std::map<std::string, Expression> strings_;
   std::vector<Reference> references_;
   std::size_t nodes_ = 0, literal_bytes_ = 0;
 };

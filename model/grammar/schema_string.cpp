@@ -19,18 +19,32 @@ Expression any_string(std::uint32_t min, std::uint32_t max) {
 }
 
 SchemaResult<Automaton> SchemaReader::pattern(const std::string& pattern, const Place& place) {
+  if (const auto known = patterns_.find(pattern); known != patterns_.end()) return known->second;
   const auto tree = parse_pattern(pattern);
   if (!tree) return SchemaError{"pattern " + json::quoted(pattern) + ": " + tree.error(), place.path};
   auto automaton = pattern_automaton(*tree, limits_.pattern_size, budget_);
   if (!automaton) return SchemaError{"pattern " + json::quoted(pattern) + ": " + automaton.error(), place.path};
   if (automaton->empty()) return SchemaError{"pattern " + json::quoted(pattern) + " matches no string", place.path};
-  return std::move(*automaton);
+  return patterns_.emplace(pattern, std::move(*automaton)).first->second;
 }
 
 SchemaResult<Expression> SchemaReader::string(const Value& schema, const Place& place) {
   const auto min = count(schema, "minLength", 0, place), max = count(schema, "maxLength", unbounded, place);
   if (!min || !max) return min ? max.error() : min.error();
   if (*min > *max) return SchemaError{"maxLength is less than minLength", place.path + "/maxLength"};
+  std::string said = std::to_string(*min) + " " + std::to_string(*max) + (spelling_ == Spelling::raw ? " raw" : " json");
+  for (const char* keyword : {"pattern", "format"}) {
+    said += '\0';
+    if (const Value* value = schema.find(keyword)) json::Writer(said).value(*value);
+  }
+  if (const auto known = strings_.find(said); known != strings_.end()) return known->second;
+  auto made = sized_string(schema, *min, *max, place);
+  if (made) strings_.emplace(std::move(said), *made);
+  return made;
+}
+
+// Strings of `min` to `max` characters that are as `pattern` and `format` say.
+SchemaResult<Expression> SchemaReader::sized_string(const Value& schema, std::uint32_t min, std::uint32_t max, const Place& place) {
   std::optional<Automaton> strings;
   std::string last_keyword;
   for (const std::string keyword : {"pattern", "format"}) {
@@ -51,10 +65,10 @@ SchemaResult<Expression> SchemaReader::string(const Value& schema, const Place& 
     last_keyword = keyword;
   }
   if (!strings || strings->is_all()) {
-    if (spelling_ == Spelling::json) return any_string(*min, *max);
-    return E::repeat(character(Characters::all(), spelling_), *min, *max);
+    if (spelling_ == Spelling::json) return any_string(min, max);
+    return E::repeat(character(Characters::all(), spelling_), min, max);
   }
-  auto sized = strings->of_length(*min, *max, budget_);
+  auto sized = strings->of_length(min, max, budget_);
   if (!sized) {
     return SchemaError{
         last_keyword + " and length together need too many states; put the length into the pattern, or make it smaller",

@@ -45,7 +45,6 @@ StateId StateCache::start() {
 
 // Order among the threads of a state: by symbol, then the end, then sets.
 std::uint64_t StateCache::order_of(Address at) const {
-  constexpr std::uint64_t end_order = std::uint64_t{1} << 40, set_order = end_order + 1;
   const Instruction& i = program_.code[at];
   if (i.op == Op::symbol) return i.a;
   return i.op == Op::end ? end_order : set_order;
@@ -100,10 +99,36 @@ StateId StateCache::close() {
   for (std::size_t i = 0; i < pending_.size(); ++i) expand(Thread(pending_[i]));
   pending_.clear();
   seen_.clear();
-  if (!std::is_sorted(found_.begin(), found_.end())) std::sort(found_.begin(), found_.end());
+  sort_found();
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   if (found_.size() > most_threads) found_.resize(most_threads);
   return intern();
+}
+
+// Thousands of threads, as an object of many members has, are found in the order of their addresses or against it, with the symbols
+// mixed. So they are put in order symbol by symbol, which takes a look at each, and the few that are still not are sorted by
+// comparing.
+void StateCache::sort_found() {
+  if (std::is_sorted(found_.begin(), found_.end())) return;
+  const auto by_place = [](const Found& a, const Found& b) { return a.thread < b.thread; };
+  if (found_.size() < 64 || program_.symbols() > found_.size()) return std::sort(found_.begin(), found_.end());
+  if (std::is_sorted(found_.rbegin(), found_.rend(), by_place)) std::reverse(found_.begin(), found_.end());
+  const Symbol symbols = program_.symbols();
+  const auto bucket = [symbols](const Found& found) {
+    return found.order < symbols ? static_cast<std::size_t>(found.order) : symbols + (found.order == set_order ? 1U : 0U);
+  };
+  std::vector<std::size_t> begins(symbols + 3, 0);
+  for (const Found& found : found_) ++begins[bucket(found) + 1];
+  for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+  sorted_.resize(found_.size());
+  std::vector<std::size_t> next(begins.begin(), begins.end() - 1);
+  for (const Found& found : found_) sorted_[next[bucket(found)]++] = found;
+  found_.swap(sorted_);
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+    const auto begin = found_.begin() + static_cast<std::ptrdiff_t>(begins[i]);
+    const auto end = found_.begin() + static_cast<std::ptrdiff_t>(begins[i + 1]);
+    if (!std::is_sorted(begin, end)) std::sort(begin, end);
+  }
 }
 
 void StateCache::expand(const Thread& thread) {

@@ -104,6 +104,8 @@ class StateCache {
     friend auto operator<=>(const Found&, const Found&) = default;
   };
 
+  static constexpr std::uint64_t end_order = std::uint64_t{1} << 40, set_order = end_order + 1;
+
   static std::uint64_t edge_key(StateId state, Symbol symbol) { return (std::uint64_t{state} << 32) | symbol; }
   std::uint64_t order_of(Address at) const;
   std::span<const Thread> threads(StateId state) const;
@@ -112,6 +114,7 @@ class StateCache {
   void find(const Thread& thread) { found_.push_back({order_of(thread.at), thread}); }
   void advance(const Thread& thread);
   StateId close();
+  void sort_found();
   void expand(const Thread& thread);
   void call(const Thread& thread, Address to);
   void count(const Thread& thread, std::uint32_t loop);
@@ -136,6 +139,7 @@ class StateCache {
   // Of the state being worked out.
   std::vector<Thread> pending_;  // reached, not looked at
   std::vector<Found> found_;     // places that write, or the end
+  std::vector<Found> sorted_;    // room for them while they are sorted
   SeenThreads seen_;
 };
 

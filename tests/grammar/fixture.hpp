@@ -37,7 +37,13 @@ bool matches(const std::shared_ptr<const Grammar>& grammar, std::string_view tex
 // Tokens at random; after `patience` of them only such as lead to the end. Nothing if the walk is stuck, which is a bug.
 std::optional<std::string> walk(const std::shared_ptr<const Grammar>& grammar, std::uint64_t seed, int patience);
 
-// Schemas of all kinds, each with some of its documents.
+// Of tests/data/schemas.json, group after group: schemas of all kinds.
 const std::vector<std::string>& schemas();
+
+// Of tests/data/refused_schemas.json: what is not supported, or nonsense.
+struct Refused {
+  std::string keyword, pointer, schema;
+};
+const std::vector<Refused>& refused_schemas();
 
 }  // namespace k3::grammar::test

@@ -138,7 +138,7 @@ const std::vector<Refusal> refusals{
     {R"({"$ref":"#"})", ": no document can satisfy this"},
     {R"({"properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"required":["n"],"properties":{"n":{"$ref":"#/$defs/n"}}}}})",
      "/$defs/n: no document"},
-    {R"({"items":{"$id":"x"}})", "/items: $id"},
+    {R"({"items":{"$id":"x"}})", "/items/$id: $id"},
     {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "/oneOf: oneOf"},
     {R"({"oneOf":[{"properties":{"k":{"const":1}}},{"properties":{"k":{"const":2}}}]})", "/oneOf: oneOf"},
     {R"({"anyOf":[]})", "/anyOf: "},
@@ -169,6 +169,25 @@ TEST_CASE("what cannot be kept is refused, with its place", "[grammar]") {
     INFO(r.schema << " gave '" << refused << "'");
     REQUIRE(refused.starts_with(r.beginning));
   }
+}
+
+TEST_CASE("E16: each unsupported keyword is refused by its name and pointer", "[grammar]") {
+  CHECK(test::refused_schemas().size() > 70);
+  for (const test::Refused& r : test::refused_schemas()) {
+    const std::string refused = test::refusal(r.schema);
+    INFO(r.schema << " gave '" << refused << "'");
+    CHECK(refused.starts_with(r.pointer + ": "));
+    CHECK(refused.find(r.keyword, r.pointer.size() + 2) != std::string::npos);
+  }
+}
+
+TEST_CASE("a pattern or format that many members share is worked out once", "[grammar]") {
+  std::string members;
+  for (int i = 0; i < 700; ++i) {
+    members += (i > 0 ? ",\"p" : "\"p") + std::to_string(i) +
+               (i % 2 == 0 ? R"(":{"format":"email"})" : R"(":{"pattern":"(a|b)*a(a|b){9}$"})");
+  }
+  CHECK(test::refusal(R"({"type":"object","properties":{)" + members + "}}").empty());
 }
 
 TEST_CASE("whole numbers within bounds, each of them", "[grammar]") {

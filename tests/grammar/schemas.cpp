@@ -1,108 +1,45 @@
+#include <fstream>
+#include <sstream>
+
 #include "tests/grammar/fixture.hpp"
 
 namespace k3::grammar::test {
+namespace {
+
+json::Value from_file(const std::string& name) {
+  std::ostringstream text;
+  text << std::ifstream(K3_TEST_DATA "/" + name).rdbuf();
+  return parsed(text.str());
+}
+
+std::string written(const json::Value& schema) {
+  std::string text;
+  json::Writer(text).value(schema);
+  return text;
+}
+
+}  // namespace
 
 const std::vector<std::string>& schemas() {
-  static const std::vector<std::string> all{
-      R"({})",
-      R"(true)",
-      R"({"type":"null"})",
-      R"({"type":"boolean"})",
-      R"({"type":"string"})",
-      R"({"type":"integer"})",
-      R"({"type":"number"})",
-      R"({"type":"array"})",
-      R"({"type":"object"})",
-      R"({"type":["string","null"]})",
-      R"({"type":["integer","boolean","null"]})",
-      R"({"type":"string","minLength":3})",
-      R"({"type":"string","maxLength":5})",
-      R"({"type":"string","minLength":2,"maxLength":4})",
-      R"({"type":"string","maxLength":0})",
-      R"({"type":"string","minLength":40,"maxLength":100000})",
-      R"({"enum":["a","b","name",null,3,1.5,[1,2],{"k":"v"}]})",
-      R"({"const":{"a":[true,"\u00e9\n"]}})",
-      R"({"type":"integer","enum":[1,2,"x",3.0]})",
-      R"({"type":"integer","minimum":0})",
-      R"({"type":"integer","minimum":-5,"maximum":12})",
-      R"({"type":"integer","minimum":37,"maximum":1203})",
-      R"({"type":"integer","exclusiveMinimum":-1000,"exclusiveMaximum":-9})",
-      R"({"type":"integer","maximum":9223372036854775807})",
-      R"({"type":"integer","minimum":2.5,"maximum":1e2})",
-      R"({"type":"number","minimum":0,"maximum":1})",
-      R"({"type":"number","exclusiveMinimum":0,"exclusiveMaximum":0.5})",
-      R"({"type":"number","minimum":-273.15})",
-      R"({"type":"number","maximum":-0.125})",
-      R"({"type":"number","minimum":-2.75,"maximum":10.5})",
-      R"({"type":"number","minimum":5,"exclusiveMinimum":5})",
-      R"({"type":"integer","multipleOf":1})",
-      R"({"type":"array","items":{"type":"integer"}})",
-      R"({"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":3})",
-      R"({"type":"array","items":{"type":"string"},"maxItems":0})",
-      R"({"type":"array","items":{"type":"null"},"minItems":4})",
-      R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}]})",
-      R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"boolean"},"minItems":1,
-          "maxItems":4})",
-      R"({"type":"array","prefixItems":[{"type":"null"}],"items":false,"minItems":1})",
-      R"({"type":"array","items":{"type":"array","items":{"type":"array","items":{"type":"integer"}}}})",
-      R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a","b"],
-          "additionalProperties":false})",
-      R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"type":"null"}},"required":["b"]})",
-      R"({"type":"object","properties":{"a":{"type":"integer"},"ab":{"type":"string"}},
-          "additionalProperties":{"type":"boolean"}})",
-      R"({"type":"object","additionalProperties":{"type":"integer"}})",
-      R"({"type":"object","additionalProperties":{"type":"integer"},"minProperties":1,"maxProperties":2})",
-      R"({"type":"object","properties":{"x":true},"additionalProperties":true})",
-      R"({"type":"object","required":["q"]})",
-      R"({"type":"object","properties":{"n":false,"m":{"type":"integer"}}})",
-      R"({"type":"object","properties":{"a\"b/é\n":{"type":"null"}},"required":["a\"b/é\n"]})",
-      R"({"type":"object","patternProperties":{"^x_[a-z]+$":{"type":"integer"}},"additionalProperties":false})",
-      R"({"type":"object","properties":{"x_id":{"type":"integer"}},"patternProperties":{"^x_":{"minimum":3},
-          "^y":{"type":"null"}},"additionalProperties":{"type":"string"}})",
-      R"({"anyOf":[{"type":"string","maxLength":3},{"type":"integer"},{"type":"null"}]})",
-      R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"anyOf":[{"required":["a"]},
-          {"required":["b"]}]})",
-      R"({"oneOf":[{"type":"string"},{"type":"integer"}]})",
-      R"({"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},"v":{"type":"integer"}},"required":["kind","v"]},
-                   {"type":"object","properties":{"kind":{"const":"b"},"w":{"type":"string"}},"required":["kind"]}]})",
-      R"({"oneOf":[{"type":"object","properties":{"p":{"type":"integer"}},"required":["p"],"additionalProperties":false},
-                   {"type":"object","properties":{"q":{"type":"integer"}},"required":["q"],"additionalProperties":false}]})",
-      R"({"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},
-          {"properties":{"b":{"type":"boolean"},"a":{"minimum":5}},"required":["b"]}]})",
-      R"({"allOf":[{"type":"integer","minimum":3},{"maximum":7,"minimum":1}]})",
-      R"({"$ref":"#/$defs/x","$defs":{"x":{"type":"array","items":{"$ref":"#/$defs/x"}}}})",
-      R"({"type":"object","properties":{"value":{"type":"integer"},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},
-          "required":["value","next"],"additionalProperties":false})",
-      R"({"definitions":{"t":{"type":"object","properties":{"l":{"$ref":"#/definitions/t"},"r":{"$ref":"#/definitions/t"}},
-          "additionalProperties":false}},"$ref":"#/definitions/t"})",
-      R"({"$defs":{"base":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}},"$ref":"#/$defs/base",
-          "properties":{"name":{"type":"string"}},"required":["name"]})",
-      R"({"type":"string","pattern":"^[a-z]{2,4}-[0-9]+$"})",
-      R"({"type":"string","pattern":"ab|c$","maxLength":6})",
-      R"({"type":"string","pattern":"^(a|bc)*$"})",
-      R"({"type":"string","pattern":"^\\w+@\\w+\\.(com|org)$","maxLength":12})",
-      R"({"type":"string","pattern":"^\\d{3}"})",
-      R"({"type":"string","pattern":"^[^a-y\\s]{1,3}$"})",
-      R"({"type":"string","format":"date"})",
-      R"({"type":"string","format":"time"})",
-      R"({"type":"string","format":"date-time"})",
-      R"({"type":"string","format":"uuid"})",
-      R"({"type":"string","format":"ipv4"})",
-      R"({"type":"string","format":"ipv6"})",
-      R"({"type":"string","format":"email"})",
-      R"({"type":"string","format":"hostname"})",
-      R"({"type":"string","format":"uri"})",
-      R"({"type":"string","format":"duration"})",
-      R"({"type":"string","format":"date","pattern":"^2024"})",
-      R"({"type":"string","format":"email","maxLength":20})",
-      R"({"minimum":3,"maxLength":2})",
-      R"({"properties":{"a":{"minLength":1}}})",
-      R"({"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://a.b/c","title":"T","description":"D",
-          "type":"object",
-          "properties":{"city":{"type":"string","description":"where","default":"x","examples":["y"]},"unit":{"enum":["c",
-          "f"],"type":"string"}},
-          "required":["city"],"additionalProperties":false,"$comment":"n"})",
-  };
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> out;
+    for (const json::Member& group : from_file("schemas.json").members) {
+      for (const json::Value& schema : group.value.items) out.push_back(written(schema));
+    }
+    return out;
+  }();
+  return all;
+}
+
+const std::vector<Refused>& refused_schemas() {
+  static const std::vector<Refused> all = [] {
+    std::vector<Refused> out;
+    for (const json::Member& group : from_file("refused_schemas.json").members) {
+      for (const json::Value& pair : group.value.items)
+        out.push_back({group.key, pair.items.at(0).text, written(pair.items.at(1))});
+    }
+    return out;
+  }();
   return all;
 }
 

@@ -58,7 +58,11 @@ std::wstring wide(const std::string& utf8) {
 }
 
 bool found(const std::string& text, const std::string& pattern) {
-  return std::regex_search(wide(text), std::wregex(wide(pattern)));
+  try {
+    return std::regex_search(wide(text), std::wregex(wide(pattern)));
+  } catch (const std::regex_error&) {
+    return true;
+  }
 }
 
 bool valid_string(const std::string& text, const Value& schema) {
