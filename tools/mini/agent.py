@@ -64,7 +64,9 @@ def silent(message):
 def earlier(R, tools, req, m):
     """A finished round of calls, results and an answer, or a plain turn."""
     if R.random() < .25: t = one(R, "train", R.choice([capital, faq, words, listing])); m += [{"role": "user", "content": t["u"]}, msg(t, req)]; return
-    while heldout((w := wishes(R, tools, R.choice([1, 1, 2])))[0]): pass
+    for _ in range(300):
+        if not heldout((w := wishes(R, tools, R.choice([1, 1, 2])))[0]): break
+    else: return
     u, calls, texts, answer = w; a = calling(calls, req); m += [{"role": "user", "content": u}, a, *results(a, texts), reporting(texts, answer, req)]
 
 
@@ -83,7 +85,9 @@ def agent(R, split="train", kind=None):
         if R.random() < .3: m[:] = [silent(x) for x in m]
     if kind == "chat": t = one(R, split, R.choice([capital, faq, words, listing, copying])); m.append({"role": "user", "content": t["u"]}); return req, msg(t, req)
     many = R.choice([2, 2, 2, 3, 3, 4]) if kind == "several" else R.choice([1, 1, 1, 2, 2, 3]) if kind in ("answer", "failed") else 1
-    while heldout((w := wishes(R, [absent] if absent else tools, many))[0]) != (split == "eval"): pass
+    for _ in range(300):
+        if heldout((w := wishes(R, [absent] if absent else tools, many))[0]) == (split == "eval"): break
+    else: return agent(R, split, kind)           # few words fit a tool without parameters, perhaps none of them in the slice
     u, calls, texts, answer = w; m.append({"role": "user", "content": u}); plain = lambda r, a: (req, msg(turn("", r, a), req))
     if absent: return plain("No tool fits this request.", "Sorry, I have no tool for that.")
     if kind == "none": req["tool_choice"] = "none"; return plain("Tools are not allowed now.", "I must not call a tool in this turn, so I cannot answer that.")
