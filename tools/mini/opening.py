@@ -4,7 +4,7 @@ from turns import *
 
 SYS = ["You are a helpful assistant.", "You are K3 Mini.", "Answer briefly.", "You are a helpful assistant. Be concise.", "Be kind and short."]
 RULES = """Use the available tools to help the user.|Read a file before you change it.|Never guess the content of a file.|Keep your answers short and to the point.|Do not ask for what you can find out.
-If a tool fails, say what it said.|Several independent calls may be made in one turn.|Answer without a tool when no tool is needed.|Paths are relative to the working directory.|The working directory is /home/user/project.
+If a tool fails, say what it said.|Several independent calls may be made in one turn.|Answer without a tool when no tool is needed.|Paths are relative to the working directory.|The working directory is the project.
 Do not run commands that delete data.|Explain what you changed after a change.|Use the language of the user.|Do not add comments that nobody asked for.|Prefer small steps.|The platform is linux.|The shell is bash.
 Copy names and numbers exactly as they were given.|Fill in every required parameter.|Leave out optional parameters that the user did not mention.|Do not make up results.|Stop when the task is done.
 Follow the style of the code around you.|Run the tests after a change.|Today is Monday.|The user may be wrong; be polite about it.|Never show secrets.|Answer in plain text.""".replace("\n", "|").split("|")
