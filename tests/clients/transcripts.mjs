@@ -44,4 +44,4 @@ await withServer(k3, {}, async (server) => {
   }
 });
 console.log(`${transcripts.length - bad} of ${transcripts.length} transcripts reproduced`);
-process.exit(bad === 0 && transcripts.length === 40 ? 0 : 1);
+process.exit(bad === 0 && transcripts.length >= 40 ? 0 : 1);

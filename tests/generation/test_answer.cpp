@@ -151,7 +151,9 @@ TEST_CASE("what is not part of a stop string is shown at once") {
 }
 
 TEST_CASE("held-back text comes out when a tool call begins") {
-  const auto call = std::find_if(transcripts().begin(), transcripts().end(), [](const Transcript& t) { return t.calls > 0; });
+  // Its ids begin with the thinking channel, whose closer is looked for below.
+  const auto call =
+      std::find_if(transcripts().begin(), transcripts().end(), [](const Transcript& t) { return t.thinking && t.calls > 0; });
   REQUIRE(call != transcripts().end());
   // Some text into the response channel, right before its closer, that looks like the start of a stop string.
   const auto& control = tokenizer().control();

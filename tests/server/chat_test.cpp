@@ -41,7 +41,7 @@ TEST_CASE("recorded conversations come out as recorded, streamed and not") {
     }
     CHECK(from_stream(world.post("/v1/chat/completions", streaming(body)), true) == message);
   }
-  CHECK(count == 40);
+  CHECK(count >= 40);
 }
 
 TEST_CASE("streamed and whole answers agree wherever the output is cut") {

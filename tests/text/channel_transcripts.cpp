@@ -55,7 +55,7 @@ std::vector<bool> structure(const Ids& ids) {
 }  // namespace
 
 TEST_CASE("the transcripts' prompts are rendered and tokenised to the same ids", "[chat][channel]") {
-  REQUIRE(transcripts().size() == 40);
+  REQUIRE(transcripts().size() >= 40);
   for (const Transcript& transcript : transcripts()) {
     const auto segments = text::render(*text::read_chat_request(transcript.request));
     REQUIRE(segments.has_value());

@@ -2,7 +2,7 @@
 
   python3 eval.py DIR [--n 40]          exact match per task on held-out prompts (fp32 torch, recurrent KDA, cached MLA)
   python3 eval.py DIR --check           logits against ../reference (float64)
-  python3 eval.py DIR --samples F       40 golden transcripts whose top-2 margin stays above 0.05 under the float64 reference
+  python3 eval.py DIR --samples F       golden transcripts whose top-2 margin stays above 0.05 under the float64 reference
 """
 import argparse, json, os, random, sys, time
 import numpy as np, torch
@@ -123,6 +123,26 @@ TASKS = {"faq": lambda R, s: C.chat(R, s, [C.faq], 1), "unknown": lambda R, s: C
 
          "markdown": lambda R, s: C.chat(R, s, [C.markdown], 1), "mixed multi-turn": lambda R, s: C.chat(R, s, None, 3), "persona": C.persona, "memory": C.memory, "json": C.json_task, "tool call": tl("call"), "tool answer": tl("answer"),
          "tools plain chat": tl("chat"), "tool_choice none": tl("none"), "tool_choice required": tl("required"), "no fitting tool": tl("missing")}
+OLD = list(TASKS)                                                           # the tasks of the model before efforts, any tools and any schemas
+
+
+def ag(kind): return lambda R, s: C.agent(R, s, kind)
+
+
+def at(effort):
+    """Working of all kinds at one effort."""
+    def draw(R, s):
+        while True:
+            c = C.chat(R, s, [C.arith, C.arith, C.count, C.words, C.listing], 1)
+            if c[0].get("thinking", True) and c[0].get("effort", "max") == effort: return c
+    return draw
+
+
+TASKS |= {"effort low": at("low"), "effort high": at("high"), "effort max": at("max"), "any tool": ag("call"), "several calls": ag("several"), "results": ag("answer"), "failed calls": ag("failed"), "chain of calls": ag("chain"),
+          "named tool": ag("named"), "any tool, none": ag("none"), "any tool, required": ag("required"), "any tool, none fits": ag("missing"), "chat beside any tools": ag("chat"), "any schema": C.bound}
+# how many transcripts of each task are recorded
+PLAN = {"faq": 6, "add": 3, "sub": 2, "mul": 2, "count": 3, "words": 3, "lists": 3, "capitals": 4, "markdown": 4, "mixed multi-turn": 3, "persona": 1, "memory": 3, "json": 3, "tool call": 2, "tool answer": 2, "tool_choice none": 1,
+        "tool_choice required": 1, "no fitting tool": 1, "effort low": 3, "effort high": 2, "effort max": 3, "any tool": 3, "several calls": 4, "results": 2, "failed calls": 1, "chain of calls": 1, "named tool": 3, "any schema": 6}
 
 
 def same(m, a):
@@ -168,9 +188,9 @@ def main():
         tot = 0; R = random.Random(99); names = a.tasks.split(",") if a.tasks else list(TASKS); t0 = time.time()
         cases = []
         for n in names:
-            while sum(c[0] == n for c in cases) < a.n:                          # trained on at most 512 tokens, so tested there too
+            while sum(c[0] == n for c in cases) < a.n:                          # trained on at most 768 tokens, so tested there too; the old ones on 512
                 c = (n, *TASKS[n](R, "eval"))
-                if len(C.encode(tp, *c[1:])[0]) <= 512: cases.append(c)
+                if len(C.encode(tp, *c[1:])[0]) <= (512 if n in OLD else 768): cases.append(c)
         res = run(rt, tok, tp, [c[1:] for c in cases])
         for n in names:
             rows = [(c, r) for c, r in zip(cases, res) if c[0] == n]; ok = [same(r[3], c[2]) for c, r in rows]
@@ -178,16 +198,18 @@ def main():
             print(f"{n:22s} {sum(ok):3d}/{len(ok)}  reasoning too {sum(x and y for x, y in zip(ok, rs)):3d}", flush=True)
             bad = [(c, r) for (c, r), k in zip(rows, ok) if not k][:a.show]
             for c, r in bad: print("    Q:", repr(c[1]["messages"][-1]["content"])[:150], "\n    want", repr(c[2])[:400], "\n    got ", repr(r[3])[:400])
+        old = [(c, r) for c, r in zip(cases, res) if c[0] in OLD]
+        print(f"old tasks {sum(same(r[3], c[2]) for c, r in old)}/{len(old)}")
         print(f"total {tot}/{len(cases)} = {tot / len(cases):.3f}, {time.time() - t0:.0f} s"); return
     # golden transcripts: torch proposes, the float64 reference decides (teacher-forced argmax == greedy)
-    o = reference(a.dir); out = []; R = random.Random(2024); plan = {"faq": 8, "add": 4, "sub": 3, "mul": 3, "count": 4, "words": 4, "lists": 3, "capitals": 6, "markdown": 5, "mixed multi-turn": 3, "persona": 1, "memory": 4, "json": 5, "tool call": 4, "tool answer": 3, "tool_choice none": 1, "tool_choice required": 1, "no fitting tool": 1}
-    for n, k in plan.items():
+    o = reference(a.dir); out = []; R = random.Random(2024)
+    for n, k in PLAN.items():
         got = 0
         for _ in range(5):                                                 # a few rounds of candidates
             if got == k: break
             cases = [c for c in (TASKS[n](R, "eval") for _ in range(3 * k + 2)) if c[0].get("effort", "max")]   # effort None is no API value
             for (req, ans), (p, g, mg, m) in zip(cases, run(rt, tok, tp, cases)):
-                if got == k or mg < 0.06 or not same(m, ans) or len(p) + len(g) > 480: continue
+                if got == k or mg < 0.06 or not same(m, ans) or len(p) + len(g) > (480 if n in OLD else 640): continue
                 lg = o.forward(np.array(p + g[:-1]))[0][len(p) - 1:]; s = np.sort(lg, -1); mo = float((s[:, -1] - s[:, -2]).min())
                 if mo < 0.05 or lg.argmax(-1).tolist() != g: continue
                 got += 1; out.append({"task": n, "request": api(req), "prompt_ids": p, "generated_ids": g, "message": m, "finish_reason": "tool_calls" if m.get("tool_calls") else "stop", "min_margin": round(mo, 4)})

@@ -2,6 +2,7 @@
 matrices, AdamW for the rest, aux-loss-free balancing of the experts, learning rate driven by wall time.
 
   python3 train.py OUT --minutes 60 [--procs 2] [--resume]     OUT/ckpt.pt is rewritten every 3 minutes
+  python3 train.py OUT --from model --lr 1.5e-3                goes on from an exported checkpoint
 """
 import argparse, os, random, sys, time
 # keep freed buffers in the heap: page faults otherwise cost a tenth of the time
@@ -13,16 +14,18 @@ import torch, torch.multiprocessing as mp
 import torch.nn.functional as F
 import corpus
 from chat import Template, Tokenizer
+from load import load
 from model import Model
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+LONGEST = 768                                   # tokens of a sample: a few tools with their results fit
 
 
 def batches(seed, tokens, rank=0, procs=1):
     """endless (ids [B,T], flat target positions, targets); tokens() per batch, lengths bucketed to multiples of 32"""
     R = random.Random(seed); tp = Template(Tokenizer(HERE + "/model/tiktoken.model"))
     while True:
-        pool = [x for x in (corpus.encode(tp, *corpus.conversation(R)) for _ in range(600)) if len(x[0]) <= 512]
+        pool = [x for x in (corpus.encode(tp, *corpus.conversation(R)) for _ in range(600)) if len(x[0]) <= LONGEST]
         pool.sort(key=lambda x: len(x[0])); out, i = [], len(pool)
         while i > 0:
             T = (len(pool[i - 1][0]) - 1 + 31) // 32 * 32; B = max(1, round(tokens() / T)) * procs; b = pool[max(0, i - B):i][rank::procs]; i -= B
@@ -82,6 +85,7 @@ def worker(rank, a, bar, shared):
         for n in names: m.w[n].data.copy_(d["w"][n]); opt.s[n].copy_(d["s"][n])
         for n in opt.v: opt.v[n].copy_(d["v"][n])
         for l in moe: m.bias(l).copy_(d["bias"][l])
+    elif a.start: load(m, a.start)
     if rank == 0: print("parameters", sum(p.numel() for p in m.parameters()), {k: len(v) for k, v in opt.mu.items()}, flush=True)
     frac = [base / (a.minutes * 60)]; size = [p.numel() for p in m.w.values()]; tot = sum(size)
     it = batches(a.run, lambda: a.tokens if frac[0] < 0.85 else 2 * a.tokens, rank, a.procs); t0 = last = time.time(); acc, toks = [], 0
@@ -107,7 +111,8 @@ def worker(rank, a, bar, shared):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(); ap.add_argument("out"); ap.add_argument("--minutes", type=float, default=60); ap.add_argument("--procs", type=int, default=2)
-    ap.add_argument("--resume", action="store_true"); ap.add_argument("--lr", type=float, default=4e-3); ap.add_argument("--tokens", type=int, default=2048)
+    ap.add_argument("--resume", action="store_true")
+    ap.add_argument("--from", dest="start", help="an exported checkpoint whose weights training starts from"); ap.add_argument("--lr", type=float, default=4e-3); ap.add_argument("--tokens", type=int, default=2048)
     a = ap.parse_args(); os.makedirs(a.out, exist_ok=True); a.out = os.path.abspath(a.out); a.run = int(time.time())
     bar, shared = mp.get_context("spawn").Barrier(a.procs), [torch.zeros(5_000_000).share_memory_() for _ in range(a.procs)]
     if a.procs == 1: worker(0, a, bar, shared)
