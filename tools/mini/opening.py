@@ -17,6 +17,16 @@ def long_system(R):
     return f"You are {name}. " + " ".join(rules)
 
 
+PATHS = "/srv/site /opt/demo /data/code /var/app /mnt/tool /srv/git/app".split()
+def environment(R):
+    """What some agents say of themselves and their machine in a system message after the user's: nothing that was asked."""
+    facts = [f"Primary working directory: {R.choice(PATHS)}", f"Is a git repository: {R.choice(['true', 'false'])}", f"Platform: {R.choice(['linux', 'darwin'])}", f"Shell: {R.choice(['bash', 'zsh'])}",
+             f"OS Version: Linux {R.randint(5, 6)}.{R.randint(0, 19)}.{R.randint(0, 60)}"] + R.sample(RULES, R.randint(0, 5))
+    R.shuffle(facts)
+    return R.choice(["# Environment\nYou have been invoked in the following environment: \n", "<env>\n", "# Context\n"]) + "\n".join(" - " + f for f in facts) + \
+        f"\n\nYou are powered by the model {R.choice(['kimi-k3', 'k3', 'K3 Mini', 'bundled'])}.\n\nToday's date is 20{R.randint(25, 29)}-{R.randint(1, 12):02d}-{R.randint(1, 28):02d}."
+
+
 def base_req(R, long=.02):
     """A request without messages but its system prompt. `long`: how often that is an agent's. Without "effort" the server says max."""
     req = {"messages": []}
