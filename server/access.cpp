@@ -9,7 +9,7 @@
 namespace k3::server {
 namespace {
 
-constexpr std::size_t kGuessable = 8;  // characters
+constexpr std::size_t kGuessable = 6;  // characters
 
 std::string lower(std::string_view text) {
   std::string result(text);
