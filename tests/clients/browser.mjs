@@ -5,6 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitFor } from './server.mjs';
 
+// No browser, or one that ends before it has said a word: some containers allow it none of what it needs.
+export class NoBrowser extends Error {}
+
 export class Page {
   #child;
   #ended;
@@ -19,12 +22,18 @@ export class Page {
     page.#child = spawn('chromium', [...flags, `--user-data-dir=${page.#folder}`, 'about:blank'],
       { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
     page.#ended = new Promise((resolve) => {
-      page.#child.on('exit', () => {
-        for (const { reject } of page.#waiting.values()) reject(new Error('the browser has ended'));
+      const over = (why) => {
+        for (const { reject } of page.#waiting.values()) reject(new Error(why));
         resolve();
-      });
+      };
+      page.#child.on('error', (error) => over(error.message));
+      page.#child.on('exit', () => over('the browser has ended'));
+      for (const pipe of page.#child.stdio.slice(3)) pipe.on('error', () => {});  // that it has ended is told above
     });
     page.#listen();
+    await page.#call('Browser.getVersion', {}).catch((error) => {
+      throw new NoBrowser(error.message);
+    });
     const { targetId } = await page.#call('Target.createTarget', { url });
     page.#session = (await page.#call('Target.attachToTarget', { targetId, flatten: true })).sessionId;
     return page;
