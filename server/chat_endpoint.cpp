@@ -72,6 +72,17 @@ Prepared chat_completions(std::string_view text, const BodyContext& context) {
   return chat_answer(std::move(*body), context);
 }
 
+namespace {
+
+// They are honoured whatever the answer has to be.
+void warn_of_stops(const text::ChatRequest& request, std::vector<std::string>& warnings) {
+  if (!request.response_format.is_null()) warnings.push_back("a stop string may end the JSON before it is whole");
+  if (request.tool_choice == text::ToolChoice::required || !request.tool_name.empty())
+    warnings.push_back("a stop string in the text before the call may end the answer without one");
+}
+
+}  // namespace
+
 Prepared chat_answer(json::Value body, const BodyContext& context) {
   if (auto error = against_contract(body, context.options)) return error_response(*error);
   AnswerPlan plan;
@@ -85,8 +96,7 @@ Prepared chat_answer(json::Value body, const BodyContext& context) {
   plan.job.prompt = std::move(prompt->ids);
   plan.unreported = prompt->opener;
   plan.warnings = std::move(prompt->warnings);
-  if (!plan.answer.stops.empty() && !prompt->request.response_format.is_null())
-    plan.warnings.push_back("a stop string may end the JSON before it is whole");
+  if (!plan.answer.stops.empty()) warn_of_stops(prompt->request, plan.warnings);
   plan.answer.thinking = prompt->request.thinking;
   plan.answer.first_call_index = prompt->first_call;
   if (prompt->request.thinking) plan.job.form.thinking = generation::thinking_end(*context.tokenizer);

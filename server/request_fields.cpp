@@ -107,12 +107,21 @@ ApiError field_error(std::string_view path, std::string message, std::string cod
   return {.status = 400, .message = std::move(message), .param = std::string(path), .code = std::move(code)};
 }
 
+namespace {
+
+json::ParseOptions parse_options(const ServerOptions& options, bool lenient) {
+  return {.max_depth = options.limits.json_depth, .max_values = options.limits.json_values, .replace_surrogates = lenient};
+}
+
+}  // namespace
+
 boost::system::result<json::Value, ApiError> read_body(std::string_view text, const ServerOptions& options) {
-  auto parsed = json::parse(text, json::ParseOptions{.max_depth = options.limits.json_depth,
-                                                     .max_values = options.limits.json_values,
-                                                     .replace_surrogates = options.lenient_unicode});
+  auto parsed = json::parse(text, parse_options(options, options.lenient_unicode));
   if (!parsed) {
-    return ApiError{.status = 400, .message = "the body is not valid JSON: " + parsed.error().describe(), .code = "invalid_json"};
+    std::string message = "the body is not valid JSON: " + parsed.error().describe();
+    if (!options.lenient_unicode && json::parse(text, parse_options(options, true)))
+      message += ": half of a surrogate pair, which k3 serve --lenient-unicode would take";
+    return ApiError{.status = 400, .message = std::move(message), .code = "invalid_json"};
   }
   if (!parsed->is_object()) {
     return ApiError{.status = 400, .message = "the body must be a JSON object", .code = "invalid_type"};

@@ -14,6 +14,7 @@ namespace {
 constexpr std::array<double, 3> kTemperatures{1.0, 0.6, 0.0};  // thinking takes the first one only
 constexpr std::array<double, 1> kTopP{0.95};
 constexpr std::array<double, 1> kPenalty{0.0};
+constexpr std::array<double, 1> kNoRepetitionPenalty{1.0};
 
 struct Rule {
   std::string_view field;
@@ -43,8 +44,12 @@ std::optional<ApiError> against_contract(const json::Value& body, const ServerOp
   if (options.sampling_contract == SamplingContract::open) return std::nullopt;
   const bool thinking = thinks(body, options);
   const auto temperatures = std::span<const double>(kTemperatures).first(thinking ? 1 : kTemperatures.size());
-  const Rule rules[] = {
-      {"temperature", temperatures}, {"top_p", kTopP}, {"presence_penalty", kPenalty}, {"frequency_penalty", kPenalty}};
+  const Rule rules[] = {{"temperature", temperatures},
+                        {"top_p", kTopP},
+                        {"presence_penalty", kPenalty},
+                        {"frequency_penalty", kPenalty},
+                        {"repetition_penalty", kNoRepetitionPenalty},
+                        {"repeat_penalty", kNoRepetitionPenalty}};
   for (const auto& [field, allowed] : rules) {
     const json::Value* value = body.find(field);
     if (value == nullptr || !value->is_number()) continue;

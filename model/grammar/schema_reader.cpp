@@ -185,6 +185,7 @@ SchemaResult<Expression> SchemaReader::listed_values(const Value& schema, const 
     }
     texts.push_back(std::move(text));
   }
+  if (list != nullptr && list->items.empty()) return SchemaError{"enum: a list without values", place.path + "/" + keyword};
   if (texts.empty()) return SchemaError{keyword + ": no value is of the declared type", place.path + "/" + keyword};
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());

@@ -72,6 +72,16 @@ TEST_CASE("stop strings end the answer and the job") {
   world.model->wait_cancelled(1);
 }
 
+TEST_CASE("a stop string may end an answer before the call that it must have, and that is said") {
+  World world;
+  world.model->script({.ids = plain_output("first END then")});
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}],"stop":"END")";
+  const std::string warning = "a stop string in the text before the call may end the answer without one";
+  for (const char* choice : {R"("required")", R"({"type":"function","function":{"name":"f"}})"})
+    CHECK(world.chat(tools + R"(,"tool_choice":)" + choice).headers.at("x-k3-warnings") == warning);
+  CHECK(!world.chat(tools).headers.contains("x-k3-warnings"));
+}
+
 TEST_CASE("a stop string is honoured in an answer that must be JSON, and that it may cut it is said") {
   World world;
   world.model->script({.ids = plain_output(R"({"a":"x END y"})")});

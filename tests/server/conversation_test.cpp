@@ -93,7 +93,9 @@ TEST_CASE("E3, E4: half a surrogate pair is refused, or replaced where that is a
       const Reply reply = strict.post("/apply-template", body);
       CHECK(reply.status == 400);
       CHECK(reply.error_field("message").find("at byte ") != std::string::npos);
+      CHECK(reply.error_field("message").find("--lenient-unicode") != std::string::npos);
     }
+    CHECK(strict.post("/apply-template", R"({"messages":"\x"})").error_field("message").find("lenient") == std::string::npos);
   }
   server::ServerOptions options;
   options.lenient_unicode = true;
