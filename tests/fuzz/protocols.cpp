@@ -37,7 +37,8 @@ const server::BodyContext& context() {
 void tell(server::AnswerPlan& plan) {
   check(!plan.job.prompt.empty() && plan.shape);
   const text::ParsedMessage message{.reasoning = "r", .content = "c", .tool_calls = {{"f_0", "f", "{}"}}};
-  const server::AnswerEnd end{.message = message, .reason = "stop", .stop_string = "", .usage = {.timings = {}}};
+  const server::AnswerEnd end{
+      .message = message, .reason = "length", .stop_string = "", .cut = generation::CutIn::call, .usage = {.timings = {}}};
   const std::vector<text::Delta> deltas{text::ReasoningDelta{"r"}, text::ContentDelta{"c"}, text::ToolCallBegin{0, "f_0", "f"},
                                         text::ToolCallArguments{0, "{}"}, text::ToolCallEnd{0}};
   server::AnswerHead head;
