@@ -87,7 +87,8 @@ Result<generation::AnswerForm> form_of(const text::Tokenizer& tokenizer, const t
   auto grammar = generation::answer_grammar(request, tokenizer.control());
   if (!grammar) return fail(ErrorCode::invalid_argument, grammar.error().param + ": " + grammar.error().message);
   form.grammar = std::move(*grammar);
-  form.trie = trie ? std::move(trie) : grammar::TokenTrie::of(tokenizer);
+  // Made of the whole vocabulary, so not where nobody looks at it.
+  if (form.grammar || form.thinking) form.trie = trie ? std::move(trie) : grammar::TokenTrie::of(tokenizer);
   return form;
 }
 
