@@ -26,6 +26,13 @@ std::string text_in(const json::Value& object, std::string_view name) {
   return field->text;
 }
 
+server::ServerOptions logging_to(const TemporaryFolder& folder, server::LogFormat format) {
+  server::ServerOptions options;
+  options.log_format = format;
+  options.log_file = folder.path / (format == server::LogFormat::json ? "json" : "text");
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("a request's id is the client's where it is sane, and stands in response and log") {
@@ -77,9 +84,7 @@ TEST_CASE("a request's id is the client's where it is sane, and stands in respon
 TEST_CASE("F5: an answer that was cut off while thinking is told from one that was cut off, with what helps") {
   const TemporaryFolder folder;
   for (const auto format : {server::LogFormat::text, server::LogFormat::json}) {
-    server::ServerOptions options;
-    options.log_format = format;
-    options.log_file = folder.path / (format == server::LogFormat::json ? "json" : "text");
+    const auto options = logging_to(folder, format);
     {
       World world(options);
       const auto all = plain_output("one two three");
@@ -108,9 +113,7 @@ TEST_CASE("F5: an answer that was cut off while thinking is told from one that w
 TEST_CASE("no request can forge a line of the log, nor make one long") {
   const TemporaryFolder folder;
   for (const auto format : {server::LogFormat::text, server::LogFormat::json}) {
-    server::ServerOptions options;
-    options.log_format = format;
-    options.log_file = folder.path / (format == server::LogFormat::json ? "json" : "text");
+    const auto options = logging_to(folder, format);
     {
       World world(options);
       for (const std::string& path : std::vector<std::string>{"/%0d%0areq-forged", "/%22,%22status%22:200", "/\xff\xfe%80%1b[31m",
