@@ -62,4 +62,6 @@ ask "Codex" Paris "$agents/node_modules/.bin/codex" exec --skip-git-repo-check "
 ask "opencode" Paris "$opencode" run "$question"
 stop_server
 grep -qE 'POST /v1/(messages|responses|chat/completions)[^ ]* (4|5)' "$work/server.err" && complain "a request failed: $(grep POST "$work/server.err")"
+# What they sent, in tokens of the small model.
+sed -n 's/.* POST \([^ ]*\) .*\(prompt=[0-9]*\) .*/        \1 \2/p' "$work/server.err"
 echo "agents: all well"
